@@ -1,0 +1,92 @@
+use serde::{Deserialize, Serialize};
+
+use crate::error::ConfigError;
+use crate::method::Method;
+
+/// The controllers by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Controller {
+    /// Exactly `steps` equal steps.
+    #[default]
+    Fixed,
+    /// Adaptive: one full step against two half steps ([`StepDoubling`](super::StepDoubling)).
+    StepDoubling,
+}
+
+/// How to solve from `t0` to `t1`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SolverConfig {
+    /// The one-step method.
+    pub method: Method,
+    /// What decides the steps.
+    pub controller: Controller,
+    /// Where the solve starts.
+    pub t0: f64,
+    /// Where it ends, `T`.
+    pub t1: f64,
+    /// Fixed: the number of steps.
+    pub steps: usize,
+    /// Adaptive: the absolute tolerance.
+    pub atol: f64,
+    /// Adaptive: the relative tolerance.
+    pub rtol: f64,
+    /// Adaptive: the first step that is tried.
+    pub initial_step: f64,
+    /// Adaptive: the smallest step.
+    pub dt_min: f64,
+    /// Adaptive: how many steps may be attempted.
+    pub max_attempts: usize,
+}
+
+impl Default for SolverConfig {
+    fn default() -> Self {
+        Self {
+            method: Method::Midpoint,
+            controller: Controller::Fixed,
+            t0: 0.0,
+            t1: 1.0,
+            steps: 20,
+            atol: 1e-3,
+            rtol: 1e-3,
+            initial_step: 0.05,
+            dt_min: 1e-5,
+            max_attempts: 10_000,
+        }
+    }
+}
+
+impl SolverConfig {
+    /// Whether the configuration can be used.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let check = ConfigError::unless;
+        let positive = |v: f64| v.is_finite() && v > 0.0;
+        check(self.t0.is_finite() && self.t0 >= 0.0, "solver.t0", &self.t0, "a number of at least 0")?;
+        check(self.t1.is_finite() && self.t1 > self.t0, "solver.t1", &self.t1, "a number greater than `solver.t0`")?;
+        check((1..=1 << 20).contains(&self.steps), "solver.steps", &self.steps, "1 to 1048576 steps")?;
+        check(positive(self.atol), "solver.atol", &self.atol, "a positive number")?;
+        check(self.rtol.is_finite() && self.rtol >= 0.0, "solver.rtol", &self.rtol, "a number of at least 0")?;
+        check(positive(self.dt_min), "solver.dt_min", &self.dt_min, "a positive number")?;
+        check(
+            self.initial_step >= self.dt_min && self.initial_step <= self.t1 - self.t0,
+            "solver.initial_step",
+            &self.initial_step,
+            "a number from `solver.dt_min` to `solver.t1 - solver.t0`",
+        )?;
+        check(self.max_attempts > 0, "solver.max_attempts", &self.max_attempts, "at least 1")
+    }
+
+    /// The fixed grid `t_i = t0 + (T − t0) i/steps`.
+    pub fn grid(&self) -> Vec<f64> {
+        (0..=self.steps).map(|i| self.t0 + (self.t1 - self.t0) * i as f64 / self.steps as f64).collect()
+    }
+
+    /// The cells of a Brownian path that suits the solve: the fixed grid, or cells of about the first step.
+    pub fn cells(&self) -> usize {
+        match self.controller {
+            Controller::Fixed => self.steps,
+            Controller::StepDoubling => ((self.t1 - self.t0) / self.initial_step).ceil() as usize,
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! What decides the steps of a solve.
+
+mod config;
+mod step_doubling;
+
+pub use config::{Controller, SolverConfig};
+pub use step_doubling::{StepDoubling, Verdict};
+
+/// One attempted step of an adaptive solve.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Attempt {
+    /// Where it started.
+    pub t: f64,
+    /// Its length.
+    pub dt: f64,
+    /// Its error in units of the tolerance.
+    pub error: f64,
+    /// Whether it was accepted.
+    pub accepted: bool,
+}

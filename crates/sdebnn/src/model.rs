@@ -1,0 +1,213 @@
+//! The whole model: learned parameters, forward pass, loss.
+
+use std::sync::Arc;
+
+use burn::module::{Module, Param};
+use burn::tensor::{DType, Device, Tensor};
+
+use crate::activation::Activation;
+use crate::brownian::{BrownianPath, BrownianTree};
+use crate::config::{DynamicsConfig, Estimator, HeadConfig, ModelConfig};
+use crate::drift::Drift;
+use crate::dynamics::{Dynamics, FirstOrder, HeavyBall, Nesterov};
+use crate::error::{ConfigError, SolveError};
+use crate::likelihood::Target;
+use crate::mlp::{Mlp, parameter};
+use crate::nfe::Nfe;
+use crate::random::Stream;
+use crate::solve::{Problem, Solution};
+use crate::weights::{Partition, WeightProcess};
+
+/// Which law the weights follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Law {
+    /// The Ornstein–Uhlenbeck prior.
+    Prior,
+    /// The learned posterior.
+    Posterior,
+}
+
+/// The parts of a model that are not learned.
+#[derive(Debug)]
+struct Architecture {
+    config: ModelConfig,
+    drift: Box<dyn Drift>,
+    partition: Partition,
+    /// Numbers in a state, a multiple of those in an input.
+    features: usize,
+    outputs: usize,
+}
+
+/// A network with stochastic weights over continuous depth: SDE-BNN, Nesterov-SDEBNN, and their deterministic limits.
+#[derive(Module, Debug)]
+pub struct SdeBnn {
+    /// The weights at `t0`, laid out as the drift network's [`Layout`](crate::drift::Layout) says.
+    pub w0: Param<Tensor<1>>,
+    /// `NN_φ`, the learned part of the posterior drift; `None` if no weight moves.
+    pub phi: Option<Mlp>,
+    /// The read-out head.
+    pub head: Option<Mlp>,
+    /// `ξ`, `[1]`.
+    pub xi: Param<Tensor<1>>,
+    /// The logarithm of the likelihood's scale, `[1]`.
+    pub log_scale: Option<Param<Tensor<1>>>,
+    #[module(skip)]
+    architecture: Arc<Architecture>,
+}
+
+/// A forward pass.
+#[derive(Debug)]
+pub struct Forward {
+    /// The head's outputs, `[samples, batch, outputs]`.
+    pub outputs: Tensor<3>,
+    /// The solve behind them.
+    pub solution: Solution,
+}
+
+/// A loss and its parts.
+#[derive(Debug)]
+pub struct Loss {
+    /// `mean NLL + kl_coef · KL`, `[1]`, to be differentiated.
+    pub total: Tensor<1>,
+    /// The mean negative log-likelihood, `[1]`.
+    pub nll: Tensor<1>,
+    /// The KL divergence, `[1]`, averaged over the weight samples.
+    pub kl: Tensor<1>,
+    /// The function evaluations of the solve.
+    pub nfe: Nfe,
+}
+
+impl SdeBnn {
+    /// An untrained model for inputs of shape `[features]` or `[channels, height, width]`: the weights start at the usual random
+    /// point and `NN_φ` at zero, so the posterior starts at the prior.
+    pub fn new(
+        config: &ModelConfig,
+        input: &[usize],
+        outputs: usize,
+        stream: Stream,
+        device: &Device,
+        dtype: DType,
+    ) -> Result<Self, ConfigError> {
+        config.validate()?;
+        let drift = config.build_drift(input)?;
+        let layout = drift.layout();
+        let partition = config.build_partition(layout)?;
+        let features = config.state_shape(input).iter().product();
+        let phi = (partition.moving() > 0).then(|| {
+            let moving = partition.moving();
+            let first = moving + usize::from(config.weights.time_dependent);
+            let sizes: Vec<usize> = [first].iter().chain(&config.weights.hidden).chain(&[moving]).copied().collect();
+            Mlp::init(&sizes, stream.child(1), device, dtype).zero_last()
+        });
+        let head = match config.head {
+            HeadConfig::First {} => {
+                ConfigError::unless(
+                    outputs <= features,
+                    "head.kind",
+                    &"first",
+                    "\"linear\" or \"mlp\" where there are more outputs than features",
+                )?;
+                None
+            }
+            HeadConfig::Linear {} => Some(vec![features, outputs]),
+            HeadConfig::Mlp { hidden } => Some(vec![features, hidden, outputs]),
+        };
+        let (xi, learn_xi) = match config.dynamics {
+            DynamicsConfig::Nesterov { xi, learn_xi, .. } => (xi, learn_xi),
+            DynamicsConfig::FirstOrder {} | DynamicsConfig::HeavyBall { .. } => (0.0, false),
+        };
+        let log_scale = config
+            .likelihood
+            .scale()
+            .map(|s| parameter(vec![s.scale.ln()], [1], device, dtype).set_require_grad(s.learn));
+        Ok(Self {
+            w0: parameter(layout.init(stream.child(0)), [layout.len()], device, dtype),
+            phi,
+            head: head.map(|sizes| Mlp::init(&sizes, stream.child(2), device, dtype)),
+            xi: parameter(vec![xi], [1], device, dtype).set_require_grad(learn_xi),
+            log_scale,
+            architecture: Arc::new(Architecture { config: config.clone(), drift, partition, features, outputs }),
+        })
+    }
+
+    /// The configuration that the model was built from.
+    pub fn config(&self) -> &ModelConfig {
+        &self.architecture.config
+    }
+
+    /// The drift network.
+    pub fn drift(&self) -> &dyn Drift {
+        &*self.architecture.drift
+    }
+
+    /// One Brownian path for each of `samples` weight samples, a function of the stream and the sample's index alone.
+    pub fn brownian(&self, stream: Stream, samples: usize) -> Vec<BrownianTree> {
+        let (solver, dim) = (&self.config().solver, self.architecture.partition.moving());
+        let path = |s: usize| BrownianTree::new(stream.child(s as u64), dim, solver.t0, solver.t1, solver.cells());
+        (0..samples).map(path).collect()
+    }
+
+    /// Runs inputs `[batch, numbers]` (images flattened channel by channel) through one network for every Brownian path.
+    pub fn forward<P: BrownianPath>(&self, x: Tensor<2>, law: Law, paths: &[P]) -> Result<Forward, SolveError> {
+        let Architecture { config, drift, partition, features, outputs } = &*self.architecture;
+        let weights = &config.weights;
+        let process = WeightProcess {
+            sigma: weights.sigma,
+            network: self.phi.as_ref().filter(|_| law == Law::Posterior),
+            form: weights.posterior,
+            time_dependent: weights.time_dependent,
+            martingale: law == Law::Posterior && weights.estimator == Estimator::StickingTheLanding,
+        };
+        let problem = Problem {
+            drift: &**drift,
+            dynamics: &*self.dynamics(),
+            process,
+            partition,
+            w0: self.w0.val().unsqueeze::<2>().repeat_dim(0, paths.len()),
+        };
+        let [batch, width] = x.dims();
+        let mut input = x.unsqueeze::<3>().repeat_dim(0, paths.len());
+        if *features > width {
+            let rest = Tensor::zeros([paths.len(), batch, features - width], (&input.device(), input.dtype()));
+            input = Tensor::cat(vec![input, rest], 2);
+        }
+        let solution = problem.solve(&config.solver, input, paths)?;
+        let h = solution.output.clone();
+        let outputs = match &self.head {
+            None => h.narrow(2, 0, *outputs),
+            Some(head) => {
+                let rows = h.reshape([paths.len() * batch, *features]);
+                head.forward(rows, Activation::Relu).reshape([paths.len(), batch, *outputs])
+            }
+        };
+        Ok(Forward { outputs, solution })
+    }
+
+    fn dynamics(&self) -> Box<dyn Dynamics> {
+        match self.config().dynamics {
+            DynamicsConfig::FirstOrder {} => Box::new(FirstOrder),
+            DynamicsConfig::Nesterov { residual, squash, .. } => {
+                Box::new(Nesterov { residual, squash, xi: self.xi.val() })
+            }
+            DynamicsConfig::HeavyBall { damping } => Box::new(HeavyBall { damping }),
+        }
+    }
+
+    /// The negative ELBO of a batch: `mean NLL + kl_coef · KL`.
+    pub fn loss<P: BrownianPath>(
+        &self,
+        x: Tensor<2>,
+        target: &Target,
+        kl_coef: f64,
+        paths: &[P],
+    ) -> Result<Loss, SolveError> {
+        let Forward { outputs, solution } = self.forward(x, Law::Posterior, paths)?;
+        let log_scale = self.log_scale.as_ref().map(Param::val);
+        let nll = self.config().likelihood.nll(outputs, target, log_scale);
+        let kl = match solution.martingale {
+            Some(martingale) => (solution.kl + martingale).mean(),
+            None => solution.kl.mean(),
+        };
+        Ok(Loss { total: nll.clone() + kl.clone().mul_scalar(kl_coef), nll, kl, nfe: solution.nfe })
+    }
+}

@@ -1,0 +1,342 @@
+//! The joint solve of weights, KL divergence and activations.
+
+use burn::tensor::{Tensor, TensorData};
+
+use crate::brownian::BrownianPath;
+use crate::controller::{Attempt, Controller, SolverConfig, StepDoubling, Verdict};
+use crate::drift::Drift;
+use crate::dynamics::{Dynamics, Memory, State};
+use crate::error::{Component, SolveError};
+use crate::method::Tableau;
+use crate::nfe::Nfe;
+use crate::weights::{Partition, WeightPath, WeightProcess, WeightSlope, WeightStep, combine};
+
+/// A network with weights that move, and activations that follow.
+#[derive(Clone, Debug)]
+pub struct Problem<'a> {
+    /// The drift network.
+    pub drift: &'a dyn Drift,
+    /// How it moves the activations.
+    pub dynamics: &'a dyn Dynamics,
+    /// The law of the weights that move.
+    pub process: WeightProcess<'a>,
+    /// Which weights move.
+    pub partition: &'a Partition,
+    /// The weights at `t0`, `[samples, P]`.
+    pub w0: Tensor<2>,
+}
+
+/// Where a solve ended.
+#[derive(Debug)]
+pub struct Solution {
+    /// The activations `h(T)`, `[samples, batch, features]`.
+    pub output: Tensor<3>,
+    /// The weights at `T`, `[samples, P]`.
+    pub weights: Tensor<2>,
+    /// `∫ ½‖u‖² dt`, `[samples]`.
+    pub kl: Tensor<1>,
+    /// `∫ u·dB` with `φ` detached, `[samples]`, if it was asked for.
+    pub martingale: Option<Tensor<1>>,
+    /// The function evaluations.
+    pub nfe: Nfe,
+    /// The attempted steps of an adaptive solve.
+    pub attempts: Vec<Attempt>,
+}
+
+/// The joint state.
+#[derive(Clone)]
+struct Joint {
+    /// The moving weights, `None` if none moves.
+    moving: Option<Tensor<2>>,
+    kl: Tensor<1>,
+    martingale: Option<Tensor<1>>,
+    activations: State,
+}
+
+/// One drift evaluation of the activations: the slope, and what the field had cached after it.
+struct Evaluation {
+    slope: State,
+    cached: Option<Tensor<3>>,
+}
+
+/// What a step computed at its start, for another step from the same point.
+struct FirstEvaluation {
+    weights: Option<WeightSlope>,
+    activations: Evaluation,
+}
+
+impl Problem<'_> {
+    /// Solves from the augmented `input` `[samples, batch, features]`, with one Brownian path a weight sample.
+    ///
+    /// # Panics
+    /// If `input`, `paths` and `w0` do not have as many samples, or a path does not have as many components as weights move.
+    pub fn solve<P: BrownianPath>(
+        &self,
+        solver: &SolverConfig,
+        input: Tensor<3>,
+        paths: &[P],
+    ) -> Result<Solution, SolveError> {
+        assert_eq!([input.dims()[0], paths.len()], [self.w0.dims()[0]; 2], "samples of input, paths and weights");
+        match solver.controller {
+            Controller::Fixed => self.solve_fixed(solver, input, paths),
+            Controller::StepDoubling => self.solve_step_doubling(solver, input, paths),
+        }
+    }
+
+    /// The weights do not see the activations: their whole path comes first, then the activations are carried along it.
+    fn solve_fixed<P: BrownianPath>(
+        &self,
+        solver: &SolverConfig,
+        input: Tensor<3>,
+        paths: &[P],
+    ) -> Result<Solution, SolveError> {
+        let tableau = solver.method.tableau();
+        let mut joint = self.start(input);
+        let mut path = WeightPath { grid: solver.grid(), stages: Vec::with_capacity(solver.steps) };
+        for interval in path.grid.windows(2) {
+            let noise = self.noise(paths, interval[0], interval[1]);
+            let (stages, _) = self.step_weights(tableau, (interval[0], interval[1]), &mut joint, noise, None);
+            path.stages.push(stages);
+        }
+        let start = joint.activations.clone();
+        joint.activations = self.carry(tableau, &path, start.clone());
+        if joint.not_finite().is_some() {
+            return Err(self.find_not_finite(tableau, &path, start));
+        }
+        let drift = solver.steps * tableau.nodes.len();
+        let nfe = Nfe { drift, diffusion: drift, attempts: solver.steps, accepted: solver.steps, rejected: 0 };
+        Ok(self.finish(solver, joint, nfe, Vec::new()))
+    }
+
+    /// Carries activations along a weight path.
+    pub fn carry(&self, tableau: &Tableau, path: &WeightPath, start: State) -> State {
+        let mut memory = Memory::default();
+        path.grid.windows(2).zip(&path.stages).fold(start, |state, (interval, stages)| {
+            self.step_activations(tableau, (interval[0], interval[1]), &state, stages, &mut memory, None).0
+        })
+    }
+
+    /// Solves once more, looking at every step, to say where a solve left the numbers.
+    fn find_not_finite(&self, tableau: &Tableau, path: &WeightPath, start: State) -> SolveError {
+        let mut memory = Memory::default();
+        let mut state: State = start.into_iter().map(Tensor::detach).collect();
+        for (interval, stages) in path.grid.windows(2).zip(&path.stages) {
+            let (t, stages) = (interval[1], stages.iter().map(|w| w.clone().detach()).collect::<Vec<_>>());
+            if !stages.iter().all(is_finite) {
+                return SolveError::NotFinite { t, component: Component::Weights };
+            }
+            state = self.step_activations(tableau, (interval[0], t), &state, &stages, &mut memory, None).0;
+            if !state.iter().all(is_finite) {
+                return SolveError::NotFinite { t, component: Component::Activations };
+            }
+        }
+        SolveError::NotFinite { t: path.grid[path.grid.len() - 1], component: Component::Kl }
+    }
+
+    fn solve_step_doubling<P: BrownianPath>(
+        &self,
+        solver: &SolverConfig,
+        input: Tensor<3>,
+        paths: &[P],
+    ) -> Result<Solution, SolveError> {
+        let tableau = solver.method.tableau();
+        // The parity of "skip" must be the same at both first evaluations for one to serve for the other.
+        let shares_first = tableau.nodes.len() % 2 == 0;
+        let mut control = StepDoubling::new(solver.initial_step, solver.dt_min);
+        let (mut t, mut joint) = (solver.t0, self.start(input));
+        let (mut memory, mut attempts) = (Memory::default(), Vec::new());
+        while t < solver.t1 {
+            if attempts.len() == solver.max_attempts {
+                return Err(SolveError::TooManySteps { t, attempts: attempts.len() });
+            }
+            let end = (t + control.step()).min(solver.t1);
+            let middle = 0.5 * (t + end);
+            let mut full = joint.clone();
+            let first = self.step(tableau, (t, end), &mut full, self.noise(paths, t, end), &mut memory, None);
+            let mut halves = joint.clone();
+            let first = shares_first.then_some(first);
+            self.step(tableau, (t, middle), &mut halves, self.noise(paths, t, middle), &mut memory, first);
+            self.step(tableau, (middle, end), &mut halves, self.noise(paths, middle, end), &mut memory, None);
+
+            let error = full.distance(&halves, solver.atol, solver.rtol);
+            if !error.is_finite() {
+                let component = halves.not_finite().or(full.not_finite()).unwrap_or(Component::Activations);
+                return Err(SolveError::NotFinite { t: end, component });
+            }
+            let verdict = control.judge(error);
+            attempts.push(Attempt { t, dt: end - t, error, accepted: verdict == Verdict::Accept });
+            match verdict {
+                Verdict::Accept => (t, joint) = (end, halves),
+                Verdict::Reject => {}
+                Verdict::TooSmall => return Err(SolveError::StepTooSmall { t, dt_min: solver.dt_min, error }),
+            }
+        }
+        let accepted = attempts.iter().filter(|a| a.accepted).count();
+        let nfe = Nfe {
+            drift: memory.evaluations,
+            diffusion: memory.evaluations,
+            attempts: attempts.len(),
+            accepted,
+            rejected: attempts.len() - accepted,
+        };
+        Ok(self.finish(solver, joint, nfe, attempts))
+    }
+
+    fn start(&self, input: Tensor<3>) -> Joint {
+        let kl = Tensor::zeros([self.w0.dims()[0]], (&self.w0.device(), self.w0.dtype()));
+        let martingale = self.process.martingale.then(|| kl.clone());
+        Joint { moving: self.partition.select(&self.w0), kl, martingale, activations: self.dynamics.start(input) }
+    }
+
+    fn finish(&self, solver: &SolverConfig, joint: Joint, nfe: Nfe, attempts: Vec<Attempt>) -> Solution {
+        Solution {
+            output: self.dynamics.output(solver.t1, &joint.activations),
+            weights: joint.moving.map_or_else(|| self.w0.clone(), |moving| self.partition.join(&self.w0, moving)),
+            kl: joint.kl,
+            martingale: joint.martingale,
+            nfe,
+            attempts,
+        }
+    }
+
+    /// The increments of all samples over an interval, `[samples, moving]`.
+    fn noise<P: BrownianPath>(&self, paths: &[P], from: f64, to: f64) -> Tensor<2> {
+        let moving = self.partition.moving();
+        let mut values = vec![0.0; paths.len() * moving];
+        if moving > 0 {
+            for (path, row) in paths.iter().zip(values.chunks_exact_mut(moving)) {
+                path.increment(from, to, row);
+            }
+        }
+        let data = TensorData::new(values, [paths.len(), moving]);
+        Tensor::from_data(data, (&self.w0.device(), self.w0.dtype()))
+    }
+
+    fn step(
+        &self,
+        tableau: &Tableau,
+        interval: (f64, f64),
+        joint: &mut Joint,
+        noise: Tensor<2>,
+        memory: &mut Memory,
+        first: Option<FirstEvaluation>,
+    ) -> FirstEvaluation {
+        let (weights, activations) = first.map_or((None, None), |f| (f.weights, Some(f.activations)));
+        let (stages, weights) = self.step_weights(tableau, interval, joint, noise, weights);
+        let (state, activations) =
+            self.step_activations(tableau, interval, &joint.activations, &stages, memory, activations);
+        joint.activations = state;
+        FirstEvaluation { weights, activations }
+    }
+
+    /// Moves the weights of `joint` and returns the whole weight vector at every stage, and the first slope.
+    fn step_weights(
+        &self,
+        tableau: &Tableau,
+        interval: (f64, f64),
+        joint: &mut Joint,
+        noise: Tensor<2>,
+        first: Option<WeightSlope>,
+    ) -> (Vec<Tensor<2>>, Option<WeightSlope>) {
+        let Some(moving) = &joint.moving else {
+            return (vec![self.w0.clone(); tableau.nodes.len()], None);
+        };
+        let WeightStep { stages, end, kl, martingale, first } =
+            self.process.step(tableau, interval, moving, &noise, first);
+        joint.moving = Some(end);
+        if let Some(kl) = kl {
+            joint.kl = joint.kl.clone() + kl;
+        }
+        if let (Some(sum), Some(term)) = (&mut joint.martingale, martingale) {
+            *sum = sum.clone() + term;
+        }
+        let stages = stages.into_iter().map(|w| self.partition.join(&self.w0, w)).collect();
+        (stages, Some(first))
+    }
+
+    /// One step of the activations with the given weights at each stage.
+    fn step_activations(
+        &self,
+        tableau: &Tableau,
+        (t0, t1): (f64, f64),
+        state: &State,
+        stages: &[Tensor<2>],
+        memory: &mut Memory,
+        first: Option<Evaluation>,
+    ) -> (State, Evaluation) {
+        let evaluate = |i: usize, state: &State, memory: &mut Memory| {
+            let t = tableau.time(i, t0, t1);
+            let slope = self.dynamics.derivative(t, state, &|h| self.drift.eval(t, h, stages[i].clone()), memory);
+            memory.evaluations += 1;
+            Evaluation { slope, cached: memory.cached.clone() }
+        };
+        let first = match first {
+            Some(first) => {
+                memory.evaluations += 1;
+                memory.cached = first.cached.clone();
+                first
+            }
+            None => evaluate(0, state, memory),
+        };
+        let mut slopes = vec![first.slope.clone()];
+        for (i, row) in tableau.stages.iter().enumerate().skip(1) {
+            let stage = advance(state, t1 - t0, row, &slopes);
+            slopes.push(evaluate(i, &stage, memory).slope);
+        }
+        (advance(state, t1 - t0, tableau.weights, &slopes), first)
+    }
+}
+
+/// `y + Δt Σᵢ cᵢ fᵢ` for every component of the activations.
+fn advance(state: &State, dt: f64, coefficients: &[f64], slopes: &[State]) -> State {
+    let component =
+        |(c, y): (usize, &Tensor<3>)| combine(y.clone(), dt, coefficients, slopes.iter().map(|slope| slope[c].clone()));
+    state.iter().enumerate().map(component).collect()
+}
+
+impl Joint {
+    /// The root mean square of `(self − other)/max(1e-7, atol + rtol · max(|self|, |other|))` over every component of the joint state, at
+    /// least 1e-7.
+    fn distance(&self, other: &Self, atol: f64, rtol: f64) -> f64 {
+        let (mut sum, mut count) = (0.0, 0);
+        let mut add = |(squares, len): (f64, usize)| {
+            sum += squares;
+            count += len;
+        };
+        for (a, b) in self.activations.iter().zip(&other.activations) {
+            add(scaled_squares(a, b, atol, rtol));
+        }
+        for (a, b) in self.moving.iter().zip(&other.moving) {
+            add(scaled_squares(a, b, atol, rtol));
+        }
+        add(scaled_squares(&self.kl, &other.kl, atol, rtol));
+        // `max` would turn a NaN into 1e-7.
+        let error = (sum / count as f64).sqrt();
+        if error < 1e-7 { 1e-7 } else { error }
+    }
+
+    /// The first component that is not finite.
+    fn not_finite(&self) -> Option<Component> {
+        if !self.moving.iter().all(is_finite) {
+            Some(Component::Weights)
+        } else if !is_finite(&self.kl) {
+            Some(Component::Kl)
+        } else if !self.activations.iter().all(is_finite) {
+            Some(Component::Activations)
+        } else {
+            None
+        }
+    }
+}
+
+/// `Σ ((a − b)/max(1e-7, atol + rtol · max(|a|, |b|)))²` and the number of elements.
+fn scaled_squares<const D: usize>(a: &Tensor<D>, b: &Tensor<D>, atol: f64, rtol: f64) -> (f64, usize) {
+    let (a, b) = (a.clone().detach(), b.clone().detach());
+    let len = a.shape().num_elements();
+    let tolerance = a.clone().abs().max_pair(b.clone().abs()).mul_scalar(rtol).add_scalar(atol).clamp_min(1e-7);
+    (((a - b) / tolerance).square().sum().into_scalar::<f64>(), len)
+}
+
+fn is_finite<const D: usize>(x: &Tensor<D>) -> bool {
+    x.clone().detach().is_finite().all().into_scalar::<bool>()
+}
