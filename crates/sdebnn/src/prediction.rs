@@ -78,6 +78,29 @@ pub fn value_nll(outputs: &[f64], y: f64, likelihood: &Likelihood, scale: f64) -
     -log_mean_exp(&densities)
 }
 
+/// The `q`-quantile of a new observation: of the mixture, over weight paths, of the likelihood around each path's output.
+pub fn value_quantile(outputs: &[f64], q: f64, likelihood: &Likelihood, scale: f64) -> f64 {
+    let below = |y: f64| {
+        let part = |out: &f64| {
+            let z = (y - out) / scale;
+            match likelihood {
+                Likelihood::Laplace(_) if z < 0.0 => 0.5 * z.exp(),
+                Likelihood::Laplace(_) => 1.0 - 0.5 * (-z).exp(),
+                _ => 0.5 * libm::erfc(-z * std::f64::consts::FRAC_1_SQRT_2),
+            }
+        };
+        outputs.iter().map(part).sum::<f64>() / outputs.len() as f64
+    };
+    // The quantile lies between those of the outermost paths, and those within 40 scales of their outputs for any q above e^-40.
+    let (low, high) = outputs.iter().fold((f64::MAX, f64::MIN), |(low, high), &v| (low.min(v), high.max(v)));
+    let (mut low, mut high) = (low - 40.0 * scale, high + 40.0 * scale);
+    for _ in 0..60 {
+        let middle = 0.5 * (low + high);
+        *if below(middle) < q { &mut low } else { &mut high } = middle;
+    }
+    0.5 * (low + high)
+}
+
 fn softmax(logits: &[f64]) -> Vec<f64> {
     let top = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let weights: Vec<f64> = logits.iter().map(|v| (v - top).exp()).collect();
@@ -116,6 +139,10 @@ mod tests {
         assert!((nll + density.ln()).abs() < 1e-15);
         // Far from both, where a density by itself would underflow.
         assert!((value_nll(&[0.0, 0.0], 100.0, &gaussian, 1.0) - 5000.0 - HALF_LOG_TWO_PI).abs() < 1e-9);
+        assert!((value_quantile(&[1.0, 1.0], 0.975, &gaussian, 2.0) - 1.0 - 2.0 * 1.959_963_984_540_054).abs() < 1e-12);
+        let laplace = Likelihood::Laplace(Scale { scale: 1.0, learn: false });
+        assert!((value_quantile(&[0.0], 0.75, &laplace, 1.0) - 2f64.ln()).abs() < 1e-12);
+        assert!(value_quantile(&[-1.0, 1.0], 0.5, &laplace, 0.1).abs() < 1e-6);
         let p = ValuePrediction::new(&[0.0, 2.0], &gaussian, 1.0);
         assert_eq!((p.mean, p.std, p.total_std), (1.0, 1.0, 2f64.sqrt()));
     }

@@ -91,17 +91,17 @@ impl Problem<'_> {
         paths: &[P],
     ) -> Result<Solution, SolveError> {
         let tableau = solver.method.tableau();
-        let mut joint = self.start(input);
+        let start = self.start(input);
+        let mut joint = start.clone();
         let mut path = WeightPath { grid: solver.grid(), stages: Vec::with_capacity(solver.steps) };
         for interval in path.grid.windows(2) {
             let noise = self.noise(paths, interval[0], interval[1]);
             let (stages, _) = self.step_weights(tableau, (interval[0], interval[1]), &mut joint, noise, None);
             path.stages.push(stages);
         }
-        let start = joint.activations.clone();
-        joint.activations = self.carry(tableau, &path, start.clone());
+        joint.activations = self.carry(tableau, &path, joint.activations);
         if joint.not_finite().is_some() {
-            return Err(self.find_not_finite(tableau, &path, start));
+            return Err(self.find_not_finite(solver, start, paths));
         }
         let drift = solver.steps * tableau.nodes.len();
         let nfe = Nfe { drift, diffusion: drift, attempts: solver.steps, accepted: solver.steps, rejected: 0 };
@@ -117,20 +117,16 @@ impl Problem<'_> {
     }
 
     /// Solves once more, looking at every step, to say where a solve left the numbers.
-    fn find_not_finite(&self, tableau: &Tableau, path: &WeightPath, start: State) -> SolveError {
-        let mut memory = Memory::default();
-        let mut state: State = start.into_iter().map(Tensor::detach).collect();
-        for (interval, stages) in path.grid.windows(2).zip(&path.stages) {
-            let (t, stages) = (interval[1], stages.iter().map(|w| w.clone().detach()).collect::<Vec<_>>());
-            if !stages.iter().all(is_finite) {
-                return SolveError::NotFinite { t, component: Component::Weights };
-            }
-            state = self.step_activations(tableau, (interval[0], t), &state, &stages, &mut memory, None).0;
-            if !state.iter().all(is_finite) {
-                return SolveError::NotFinite { t, component: Component::Activations };
+    fn find_not_finite<P: BrownianPath>(&self, solver: &SolverConfig, mut joint: Joint, paths: &[P]) -> SolveError {
+        let (tableau, mut memory) = (solver.method.tableau(), Memory::default());
+        for interval in solver.grid().windows(2) {
+            let noise = self.noise(paths, interval[0], interval[1]);
+            self.step(tableau, (interval[0], interval[1]), &mut joint, noise, &mut memory, None);
+            if let Some(component) = joint.not_finite() {
+                return SolveError::NotFinite { t: interval[1], component };
             }
         }
-        SolveError::NotFinite { t: path.grid[path.grid.len() - 1], component: Component::Kl }
+        SolveError::NotFinite { t: solver.t1, component: Component::Activations }
     }
 
     fn solve_step_doubling<P: BrownianPath>(

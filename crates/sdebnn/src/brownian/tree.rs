@@ -37,9 +37,10 @@ impl BrownianTree {
         Self { stream, dim, t0, t1, cells, lattice: libm::exp2(f64::from(scale.round() as i32 - LATTICE_BITS)) }
     }
 
-    /// Grid point `i`, by the formula of a fixed grid, so that its steps fall on cells exactly.
+    /// Grid point `i`, by the formula of a fixed grid, so that its steps fall on cells exactly; the last is `t1`, to which the formula
+    /// may only round.
     fn grid(&self, i: usize) -> f64 {
-        self.t0 + (self.t1 - self.t0) * i as f64 / self.cells as f64
+        if i == self.cells { self.t1 } else { self.t0 + (self.t1 - self.t0) * i as f64 / self.cells as f64 }
     }
 
     /// The cell with `grid(cell) <= t < grid(cell + 1)`; `t1` belongs to the last.

@@ -77,16 +77,17 @@ impl SolverConfig {
         check(self.max_attempts > 0, "solver.max_attempts", &self.max_attempts, "at least 1")
     }
 
-    /// The fixed grid `t_i = t0 + (T − t0) i/steps`.
+    /// The fixed grid `t_i = t0 + (T − t0) i/steps`, which ends at `T` exactly.
     pub fn grid(&self) -> Vec<f64> {
-        (0..=self.steps).map(|i| self.t0 + (self.t1 - self.t0) * i as f64 / self.steps as f64).collect()
+        let inner = (0..self.steps).map(|i| self.t0 + (self.t1 - self.t0) * i as f64 / self.steps as f64);
+        inner.chain([self.t1]).collect()
     }
 
-    /// The cells of a Brownian path that suits the solve: the fixed grid, or cells of about the first step.
+    /// The cells of a Brownian path that suits the solve: the fixed grid, or cells of about the first step (at most 2^20).
     pub fn cells(&self) -> usize {
         match self.controller {
             Controller::Fixed => self.steps,
-            Controller::StepDoubling => ((self.t1 - self.t0) / self.initial_step).ceil() as usize,
+            Controller::StepDoubling => ((self.t1 - self.t0) / self.initial_step).ceil().min(f64::from(1 << 20)) as usize,
         }
     }
 }

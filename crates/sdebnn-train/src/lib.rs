@@ -1,0 +1,13 @@
+//! Experiments with continuous-depth Bayesian neural networks: everything between a configuration and a figure.
+//!
+//! This crate writes files into run directories but prints nothing: what a run has to say while it goes on, it tells an
+//! [`Observer`](experiment::Observer).
+
+pub mod configuration;
+pub mod error;
+pub mod experiment;
+pub mod metrics;
+pub mod report;
+pub mod run_directory;
+
+pub use error::Error;

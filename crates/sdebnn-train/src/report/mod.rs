@@ -1,0 +1,3 @@
+//! Figures.
+
+pub(crate) mod toy_figure;

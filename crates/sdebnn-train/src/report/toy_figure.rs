@@ -1,0 +1,72 @@
+use kuva::backend::png::PngBackend;
+use kuva::backend::svg::SvgBackend;
+use kuva::prelude::*;
+use kuva::render::render::render_multiple;
+
+use crate::error::Error;
+use crate::experiment::toy::Points;
+use crate::run_directory::RunDirectory;
+
+/// Blue and red that colour-blind readers tell apart (Okabe and Ito).
+const PRIOR: &str = "#0072B2";
+const POSTERIOR: &str = "#D55E00";
+
+/// A mean line and a 95 % band.
+pub(crate) struct Band {
+    pub mean: Vec<f64>,
+    pub low: Vec<f64>,
+    pub high: Vec<f64>,
+}
+
+/// The paper's first figure: predictive prior and posterior of one model.
+pub(crate) struct ToyFigure<'a> {
+    pub title: &'a str,
+    pub x: &'a [f64],
+    pub data: &'a Points,
+    pub prior: Band,
+    pub posterior: Band,
+}
+
+impl ToyFigure<'_> {
+    /// Writes `NAME.svg` and `NAME.png`.
+    pub fn write(&self, directory: &RunDirectory, name: &str) -> Result<(), Error> {
+        let scene = render_multiple(self.plots(), self.layout());
+        directory.write(&format!("{name}.svg"), SvgBackend.render_scene(&scene).as_bytes())?;
+        let png = PngBackend::new()
+            .render_scene(&scene)
+            .map_err(|message| Error::Figure { name: format!("{name}.png"), message })?;
+        directory.write(&format!("{name}.png"), &png)
+    }
+
+    fn plots(&self) -> Vec<Plot> {
+        let band = |b: &Band, color: &str, opacity: f64| {
+            Plot::Band(
+                BandPlot::new(self.x.to_vec(), b.low.clone(), b.high.clone()).with_color(color).with_opacity(opacity),
+            )
+        };
+        let line = |b: &Band, color: &str, label: &str| {
+            let points = self.x.iter().copied().zip(b.mean.iter().copied());
+            Plot::Line(LinePlot::new().with_data(points).with_color(color).with_stroke_width(2.5).with_legend(label))
+        };
+        let points = self.data.x.iter().copied().zip(self.data.y.iter().copied());
+        vec![
+            band(&self.prior, PRIOR, 0.18),
+            band(&self.posterior, POSTERIOR, 0.30),
+            line(&self.prior, PRIOR, "prior, mean and 95 % band"),
+            line(&self.posterior, POSTERIOR, "posterior, mean and 95 % band"),
+            Plot::Scatter(
+                ScatterPlot::new().with_data(points).with_color("#222222").with_size(3.0).with_legend("data"),
+            ),
+        ]
+    }
+
+    fn layout(&self) -> Layout {
+        Layout::auto_from_plots(&self.plots())
+            .with_title(format!("{}: predictive prior and posterior", self.title))
+            .with_x_label("input x")
+            .with_y_label("output y")
+            .with_width(760.0)
+            .with_height(480.0)
+            .with_legend_position(LegendPosition::OutsideBottomCenter)
+    }
+}
