@@ -1,7 +1,7 @@
 //! `p(y | h(T))`, as negative log-likelihoods of network outputs.
 
 use burn::tensor::{Int, Tensor, activation};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::ConfigError;
 
@@ -24,13 +24,23 @@ pub struct Scale {
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Likelihood {
     /// `−log softmax(out)[y]`.
+    #[serde(deserialize_with = "no_keys")]
     Categorical,
     /// `½ ((y − out)/σ)² + log σ + ½ log 2π`, summed over the outputs.
     Gaussian(Scale),
     /// `|y − out|/b + log 2b`, summed over the outputs.
     Laplace(Scale),
     /// `(y − out)²`, averaged over the outputs.
+    #[serde(deserialize_with = "no_keys")]
     SquaredError,
+}
+
+/// A law without settings: by itself, serde would let any key pass.
+fn no_keys<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(), D::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Nothing {}
+    Nothing::deserialize(deserializer).map(|Nothing {}| ())
 }
 
 /// What the network should have answered.

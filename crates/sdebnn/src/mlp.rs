@@ -44,8 +44,8 @@ impl Mlp {
     pub fn zero_last(mut self) -> Self {
         if let Some(last) = self.layers.pop() {
             self.layers.push(Affine {
-                weight: last.weight.map(|w| w.zeros_like().detach().require_grad()),
-                bias: last.bias.map(|b| b.zeros_like().detach().require_grad()),
+                weight: Param::from_tensor(last.weight.val().detach().zeros_like()),
+                bias: Param::from_tensor(last.bias.val().detach().zeros_like()),
             });
         }
         self

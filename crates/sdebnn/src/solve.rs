@@ -137,7 +137,7 @@ impl Problem<'_> {
     ) -> Result<Solution, SolveError> {
         let tableau = solver.method.tableau();
         // The parity of "skip" must be the same at both first evaluations for one to serve for the other.
-        let shares_first = tableau.nodes.len() % 2 == 0;
+        let shares_first = tableau.nodes.len().is_multiple_of(2);
         let mut control = StepDoubling::new(solver.initial_step, solver.dt_min);
         let (mut t, mut joint) = (solver.t0, self.start(input));
         let (mut memory, mut attempts) = (Memory::default(), Vec::new());

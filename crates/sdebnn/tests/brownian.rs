@@ -78,7 +78,8 @@ fn answers_do_not_depend_on_what_was_asked_before_nor_on_the_thread() {
         let times = times(span, 5);
         let intervals: Vec<(f64, f64)> = times.windows(2).map(|w| (w[0], w[1])).collect();
         let path = tree(3, 2, span);
-        let bits = |i: usize| ask(&path, intervals[i].0, intervals[i].1).iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+        let bits =
+            |i: usize| ask(&path, intervals[i].0, intervals[i].1).iter().map(|v| v.to_bits()).collect::<Vec<_>>();
         let first: Vec<_> = (0..intervals.len()).map(bits).collect();
         std::thread::scope(|scope| {
             for thread in 0..4 {

@@ -198,8 +198,7 @@ fn heavy_ball_momentum_converges_to_the_damped_oscillator() {
     // h'' = −γ h' − ω² h, at rest at first: h = e^{−γt/2} (cos Ωt + γ/(2Ω) sin Ωt) h0, Ω² = ω² − γ²/4.
     let (gamma, omega, t1) = (0.7, 2.5, 1.6);
     let ring: f64 = (omega * omega - gamma * gamma / 4.0f64).sqrt();
-    let factor =
-        (-gamma * t1 / 2.0).exp() * ((ring * t1).cos() + gamma / (2.0 * ring) * (ring * t1).sin());
+    let factor = (-gamma * t1 / 2.0).exp() * ((ring * t1).cos() + gamma / (2.0 * ring) * (ring * t1).sin());
     let inputs = [vec![1.0], vec![-0.6]];
     let exact = [factor, -0.6 * factor];
     for method in METHODS {

@@ -7,9 +7,9 @@ use crate::error::Error;
 use crate::experiment::toy::Points;
 use crate::run_directory::RunDirectory;
 
-/// Blue and red that colour-blind readers tell apart (Okabe and Ito).
-const PRIOR: &str = "#0072B2";
-const POSTERIOR: &str = "#D55E00";
+/// A blue and a red that colour-blind readers tell apart (Tol's vibrant scheme).
+const PRIOR: &str = "#0077BB";
+const POSTERIOR: &str = "#CC3311";
 
 /// A mean line and a 95 % band.
 pub(crate) struct Band {
@@ -67,6 +67,9 @@ impl ToyFigure<'_> {
             .with_y_label("output y")
             .with_width(760.0)
             .with_height(480.0)
-            .with_legend_position(LegendPosition::OutsideBottomCenter)
+            .with_x_axis_min(self.x[0])
+            .with_x_axis_max(self.x[self.x.len() - 1])
+            .with_legend_position(LegendPosition::OutsideBottomColumns)
+            .with_legend_box(false)
     }
 }

@@ -17,7 +17,7 @@ impl PiecewiseLinear {
     /// # Panics
     /// If `values` does not hold at least two rows of `dim` numbers.
     pub fn from_values(t0: f64, t1: f64, dim: usize, values: Vec<f64>) -> Self {
-        assert!(dim > 0 && values.len() % dim == 0 && values.len() >= 2 * dim);
+        assert!(dim > 0 && values.len().is_multiple_of(dim) && values.len() >= 2 * dim);
         Self { t0, t1, dim, values }
     }
 

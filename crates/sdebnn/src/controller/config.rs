@@ -69,7 +69,8 @@ impl SolverConfig {
         check(self.rtol.is_finite() && self.rtol >= 0.0, "solver.rtol", &self.rtol, "a number of at least 0")?;
         check(positive(self.dt_min), "solver.dt_min", &self.dt_min, "a positive number")?;
         check(
-            self.initial_step >= self.dt_min && self.initial_step <= self.t1 - self.t0,
+            self.controller == Controller::Fixed
+                || (self.initial_step >= self.dt_min && self.initial_step <= self.t1 - self.t0),
             "solver.initial_step",
             &self.initial_step,
             "a number from `solver.dt_min` to `solver.t1 - solver.t0`",
@@ -87,7 +88,9 @@ impl SolverConfig {
     pub fn cells(&self) -> usize {
         match self.controller {
             Controller::Fixed => self.steps,
-            Controller::StepDoubling => ((self.t1 - self.t0) / self.initial_step).ceil().min(f64::from(1 << 20)) as usize,
+            Controller::StepDoubling => {
+                ((self.t1 - self.t0) / self.initial_step).ceil().min(f64::from(1 << 20)) as usize
+            }
         }
     }
 }

@@ -79,12 +79,15 @@ impl ToyConfig {
             true => Ok(()),
             false => Err(ConfigError { key: key.into(), found: format!("{found:?}"), expected: expected.into() }),
         };
-        let DataConfig { range, gap, noise, train_points, test_points } = &self.data;
+        let DataConfig { slope, amplitude, frequency, range, gap, noise, train_points, test_points } = &self.data;
         let TrainConfig { epochs, batch, learning_rate, kl_coef, samples } = &self.train;
         let ordered = |v: &[f64; 2]| v[0].is_finite() && v[1].is_finite() && v[0] < v[1];
         check(!self.models.is_empty(), "models", &self.models, "at least one of \"sde-bnn\" and \"nesterov\"")?;
         check(*train_points > 0, "data.train_points", train_points, "at least 1")?;
         check(*test_points > 0, "data.test_points", test_points, "at least 1")?;
+        check(slope.is_finite(), "data.slope", slope, "a finite number")?;
+        check(amplitude.is_finite(), "data.amplitude", amplitude, "a finite number")?;
+        check(frequency.is_finite(), "data.frequency", frequency, "a finite number")?;
         check(ordered(range), "data.range", range, "two numbers, the lower first")?;
         let inside = ordered(gap) && range[0] < gap[0] && gap[1] < range[1];
         check(inside, "data.gap", gap, "two numbers inside `data.range`, the lower first")?;

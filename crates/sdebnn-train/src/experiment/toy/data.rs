@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 /// Inputs at which the figure is drawn.
 const FIGURE_POINTS: usize = 161;
 
-/// The data set: `y = sin(2.5 x) + x/2 + noise`.
+/// The data set: `y = slope · x + amplitude · sin(frequency · x) + noise`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DataConfig {
@@ -12,6 +12,12 @@ pub struct DataConfig {
     pub train_points: usize,
     /// Held-out points.
     pub test_points: usize,
+    /// The slope of the curve.
+    pub slope: f64,
+    /// The height of its waves.
+    pub amplitude: f64,
+    /// The frequency of its waves.
+    pub frequency: f64,
     /// Where inputs lie.
     pub range: [f64; 2],
     /// Where they don't.
@@ -27,12 +33,12 @@ pub(crate) struct Points {
     pub y: Vec<f64>,
 }
 
-/// The curve without noise.
-pub(super) fn curve(x: f64) -> f64 {
-    (2.5 * x).sin() + 0.5 * x
-}
-
 impl DataConfig {
+    /// The curve without noise.
+    pub(super) fn curve(&self, x: f64) -> f64 {
+        self.slope * x + self.amplitude * (self.frequency * x).sin()
+    }
+
     pub(super) fn points(&self, count: usize, stream: Stream) -> Points {
         let ([low, high], [from, to]) = (self.range, self.gap);
         let (mut x, mut noise) = (vec![0.0; count], vec![0.0; count]);
@@ -42,7 +48,7 @@ impl DataConfig {
             *x = low + *x * (high - low - (to - from));
             *x += if *x < from { 0.0 } else { to - from };
         }
-        let y = x.iter().zip(&noise).map(|(&x, &z)| curve(x) + self.noise * z).collect();
+        let y = x.iter().zip(&noise).map(|(&x, &z)| self.curve(x) + self.noise * z).collect();
         Points { x, y }
     }
 

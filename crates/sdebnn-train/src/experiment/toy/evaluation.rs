@@ -7,7 +7,7 @@ use sdebnn::random::Stream;
 use serde::Serialize;
 
 use super::column;
-use super::data::{DataConfig, Points, curve};
+use super::data::{DataConfig, Points};
 use crate::metrics::{coverage, quantile, rmse};
 
 /// The results of one model, on held-out points.
@@ -106,7 +106,7 @@ impl ModelSummary {
             rmse: rmse(&at_test.mean(), &test.y),
             nll: nll / test.y.len() as f64,
             coverage95: coverage(&intervals, &test.y),
-            rmse_gap: mean_where(&|x| data.in_gap(x), &|i| (mean[i] - curve(x[i])).powi(2)).sqrt(),
+            rmse_gap: mean_where(&|x| data.in_gap(x), &|i| (mean[i] - data.curve(x[i])).powi(2)).sqrt(),
             band_data: mean_where(&|x| data.has_data(x), &width),
             band_gap: mean_where(&|x| data.in_gap(x), &width),
             nfe_drift: 0.0,
