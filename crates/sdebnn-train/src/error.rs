@@ -1,3 +1,5 @@
+//! What can go wrong in an experiment.
+
 use std::path::PathBuf;
 
 use sdebnn::{ConfigError, SolveError};

@@ -1,8 +1,10 @@
+//! Element-wise functions.
+
 use burn::tensor::{Tensor, activation};
 use serde::{Deserialize, Serialize};
 
 /// `softplus(0.5)`, the fixed `β` of [`Activation::Swish`].
-pub const SWISH_BETA: f64 = 0.974_076_984_180_107_2;
+pub const SWISH_BETA: f64 = 0.974_076_984_180_106_7;
 
 /// Element-wise functions: the activations of drift networks, and the squashing function `σ_f` of the dynamics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -13,7 +13,7 @@
 //! | a model, its loss, its predictions | [`model`], [`prediction`], [`likelihood`], [`config`] |
 //! | what moves the activations | [`dynamics`], [`drift`], [`activation`] |
 //! | what moves the weights | [`weights`], [`brownian`], [`random`] |
-//! | how it is solved | [`solve`], [`method`], [`controller`], [`nfe`] |
+//! | how it is solved | [`solve`], [`method`], [`controller`], [`engine`], [`nfe`] |
 //!
 //! The parts are independent: any drift network works with any dynamics, method and controller. Nothing here prints, reads a file or a
 //! clock, or keeps a global generator; the same seed gives the same bits.
@@ -24,7 +24,9 @@ pub mod config;
 pub mod controller;
 pub mod drift;
 pub mod dynamics;
+pub mod engine;
 pub mod error;
+mod fused;
 pub mod likelihood;
 pub mod method;
 pub mod mlp;

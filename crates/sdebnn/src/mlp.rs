@@ -1,3 +1,5 @@
+//! Small dense networks of learned parameters.
+
 use burn::module::{Module, Param};
 use burn::tensor::{DType, Device, Tensor, TensorData};
 

@@ -1,3 +1,5 @@
+//! Function evaluations.
+
 use serde::{Deserialize, Serialize};
 
 /// The number of function evaluations of one solve.

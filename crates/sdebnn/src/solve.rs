@@ -7,6 +7,7 @@ use crate::controller::{Attempt, Controller, SolverConfig, StepDoubling, Verdict
 use crate::drift::Drift;
 use crate::dynamics::{Dynamics, Memory, State};
 use crate::error::{Component, SolveError};
+use crate::fused::{self, Kernel};
 use crate::method::Tableau;
 use crate::nfe::Nfe;
 use crate::weights::{Partition, WeightPath, WeightProcess, WeightSlope, WeightStep, combine};
@@ -99,7 +100,7 @@ impl Problem<'_> {
             let (stages, _) = self.step_weights(tableau, (interval[0], interval[1]), &mut joint, noise, None);
             path.stages.push(stages);
         }
-        joint.activations = self.carry(tableau, &path, joint.activations);
+        joint.activations = self.carry(solver, &path, joint.activations);
         if joint.not_finite().is_some() {
             return Err(self.find_not_finite(solver, start, paths));
         }
@@ -108,9 +109,19 @@ impl Problem<'_> {
         Ok(self.finish(solver, joint, nfe, Vec::new()))
     }
 
-    /// Carries activations along a weight path.
-    pub fn carry(&self, tableau: &Tableau, path: &WeightPath, start: State) -> State {
-        let mut memory = Memory::default();
+    /// Carries activations along a weight path, with the solver's method and engine.
+    pub fn carry(&self, solver: &SolverConfig, path: &WeightPath, start: State) -> State {
+        if solver.engine.allows_kernels(&self.w0.device(), self.w0.dtype())
+            && let (Some(drift), Some((dynamics, xi))) = (self.drift.kernel(), self.dynamics.kernel())
+        {
+            let problem = sdebnn_kernels::Problem::new(drift, dynamics, solver.method.kernel(), path.grid.clone())
+                .expect("a network and a grid that were checked when they were made");
+            let xi = xi.unwrap_or_else(|| Tensor::zeros([1], (&self.w0.device(), self.w0.dtype())));
+            let weights = Tensor::stack(path.stages.iter().flatten().cloned().collect(), 0);
+            let end = fused::carry(problem, Tensor::stack(start, 0), weights, xi, None);
+            return end.iter_dim(0).map(|component| component.squeeze_dim(0)).collect();
+        }
+        let (tableau, mut memory) = (solver.method.tableau(), Memory::default());
         path.grid.windows(2).zip(&path.stages).fold(start, |state, (interval, stages)| {
             self.step_activations(tableau, (interval[0], interval[1]), &state, stages, &mut memory, None).0
         })

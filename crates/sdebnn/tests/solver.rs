@@ -126,6 +126,70 @@ fn rejected_steps_leave_the_path_alone_and_accepted_half_steps_add_up_to_it() {
     }
 }
 
+/// Nesterov "skip" on one number by hand: `f = a h + b`, tanh, ε and `h_temp` by the number of evaluations.
+struct SkipByHand {
+    evaluations: usize,
+    cached: f64,
+}
+
+impl SkipByHand {
+    const W: [f64; 2] = [1.4, 0.3];
+
+    fn factor(t: f64) -> f64 {
+        if t == 0.0 { 1.0 } else { (t.powf(-1.5) * (0.5 * t).exp()).tanh() }
+    }
+
+    fn field(&mut self, t: f64, [x, m]: [f64; 2]) -> [f64; 2] {
+        let h = Self::factor(t) * x;
+        let force = Self::W[0] * h + Self::W[1];
+        self.evaluations += 1;
+        // The count before this evaluation was even.
+        if self.evaluations % 2 == 1 {
+            self.cached = h;
+            return [m.tanh(), -m - force.tanh()];
+        }
+        [m.tanh(), -m - (force + 0.8 * self.cached).tanh()]
+    }
+
+    fn step(&mut self, method: Method, t: f64, dt: f64, y: [f64; 2]) -> [f64; 2] {
+        let plus = |c: f64, k: [f64; 2]| [y[0] + c * k[0], y[1] + c * k[1]];
+        let first = self.field(t, y);
+        match method {
+            Method::Euler => plus(dt, first),
+            Method::Midpoint => plus(dt, self.field(t + 0.5 * dt, plus(0.5 * dt, first))),
+            Method::Heun => {
+                let second = self.field(t + dt, plus(dt, first));
+                plus(dt, [0, 1].map(|k| 0.5 * (first[k] + second[k])))
+            }
+        }
+    }
+}
+
+#[test]
+fn skip_counts_the_evaluations_of_full_and_half_steps_of_rejected_and_accepted_attempts() {
+    let nesterov =
+        DynamicsConfig::Nesterov { residual: Residual::Skip, squash: Activation::Tanh, xi: 0.8, learn_xi: false };
+    for (method, _) in STAGES {
+        let mut config = adaptive();
+        (config.dynamics, config.weights.stochastic) = (nesterov.clone(), Stochastic::None);
+        (config.solver.method, config.solver.initial_step) = (method, 1.0);
+        let model = at(&config, SkipByHand::W, &[0.0; 4], &[0.0; 2]);
+        let solution = run(&model, &model.brownian(Stream::root(9), 1)).expect("a solve");
+        assert!(solution.nfe.rejected > 0, "{:?}", solution.nfe);
+        let (mut hand, mut y) = (SkipByHand { evaluations: 0, cached: f64::NAN }, [0.9, 0.0]);
+        for Attempt { t, dt, accepted, .. } in solution.attempts {
+            hand.step(method, t, dt, y);
+            let middle = hand.step(method, t, 0.5 * dt, y);
+            let end = hand.step(method, t + 0.5 * dt, 0.5 * dt, middle);
+            y = if accepted { end } else { y };
+        }
+        assert_eq!(hand.evaluations, solution.nfe.drift);
+        let output = numbers(solution.output)[0];
+        // The first of the two examples; the other one shares the steps.
+        assert_close(output, SkipByHand::factor(1.0) * y[0], 1e-13, &format!("h(T) by {method:?}"));
+    }
+}
+
 /// A posterior on the tiny network, whose solves may be continued from any time.
 struct Posterior {
     drift: DenseNet,

@@ -258,6 +258,25 @@ fn in_a_partially_stochastic_network_only_the_chosen_layers_move_and_all_learn()
 }
 
 #[test]
+fn moving_layers_that_do_not_touch_keep_their_places() {
+    // 1 → 2 → 2 → 1: layers of 4, 6 and 3 weights, of which the first and the last move.
+    let device = Device::flex();
+    let mut config = two_layers(Stochastic::Layers(vec![0, 2]));
+    config.drift = DriftConfig::Dense { hidden: vec![2, 2], activation: Activation::Tanh, time: TimeInput::None };
+    config.solver.method = Method::Euler;
+    let model = model(&config, &device);
+    let paths = model.brownian(Stream::root(13), 1);
+    assert_eq!(paths[0].dim(), 7);
+    let found = numbers(model.forward(input(&device), Law::Prior, &paths).expect("a solve").solution.weights);
+    let (mut w, mut db) = (numbers(model.w0.val()), [0.0; 7]);
+    for i in 0..8 {
+        paths[0].increment(f64::from(i) / 8.0, f64::from(i + 1) / 8.0, &mut db);
+        (0..4).chain(10..13).zip(db).for_each(|(k, db)| w[k] += -w[k] / 8.0 + 0.5 * db);
+    }
+    found.iter().zip(w).for_each(|(a, b)| assert_close(*a, b, 1e-14, "w(T)"));
+}
+
+#[test]
 fn all_layers_listed_is_all_weights_and_no_layer_listed_is_none() {
     let device = Device::flex();
     let run = |stochastic| {

@@ -1,5 +1,6 @@
 use serde::{Deserialize, Serialize};
 
+use crate::engine::Engine;
 use crate::error::ConfigError;
 use crate::method::Method;
 
@@ -22,6 +23,8 @@ pub struct SolverConfig {
     pub method: Method,
     /// What decides the steps.
     pub controller: Controller,
+    /// What carries the activations on a fixed grid.
+    pub engine: Engine,
     /// Where the solve starts.
     pub t0: f64,
     /// Where it ends, `T`.
@@ -45,6 +48,7 @@ impl Default for SolverConfig {
         Self {
             method: Method::Midpoint,
             controller: Controller::Fixed,
+            engine: Engine::Auto,
             t0: 0.0,
             t1: 1.0,
             steps: 20,

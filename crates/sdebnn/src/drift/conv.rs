@@ -5,6 +5,7 @@ use burn::tensor::ops::{ConvOptions, ConvTransposeOptions};
 use super::{Drift, Layout};
 use crate::activation::Activation;
 use crate::error::ConfigError;
+use crate::fused::Kernel;
 
 /// What one layer does; every convolution is 3×3 and sees one more channel, index 0, filled with the time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,6 +34,8 @@ pub struct ConvNet {
     ops: Vec<Op>,
     activation: Activation,
     shape: [usize; 3],
+    width: usize,
+    blocks: Vec<usize>,
 }
 
 impl ConvNet {
@@ -56,7 +59,8 @@ impl ConvNet {
             let expected = format!("image sides divisible by {divisor} with that many groups, not {height}×{width}");
             return Err(ConfigError::new("drift.blocks", &blocks, expected));
         }
-        let mut net = Self { layout: Layout::default(), ops: Vec::new(), activation, shape };
+        let (layout, ops) = (Layout::default(), Vec::new());
+        let mut net = Self { layout, ops, activation, shape, width: hidden, blocks: blocks.to_vec() };
         for (group, &count) in blocks.iter().enumerate() {
             let last_group = group + 1 == blocks.len();
             for block in 0..count {
@@ -137,5 +141,11 @@ impl Drift for ConvNet {
             })
             .collect();
         Tensor::cat(outputs, 0)
+    }
+
+    fn kernel(&self) -> Option<sdebnn_kernels::Drift> {
+        let Self { shape, width, blocks, activation, .. } = self;
+        let (activation, blocks) = (activation.kernel(), blocks.clone());
+        Some(sdebnn_kernels::Drift::Conv { shape: *shape, width: *width, blocks, activation })
     }
 }

@@ -3,6 +3,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Drift, Layout};
 use crate::activation::Activation;
+use crate::fused::Kernel;
 
 /// How time enters a dense layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,7 +24,7 @@ pub enum TimeInput {
 #[derive(Clone, Debug)]
 pub struct DenseNet {
     layout: Layout,
-    layers: usize,
+    sizes: Vec<usize>,
     activation: Activation,
     time: TimeInput,
 }
@@ -46,7 +47,7 @@ impl DenseNet {
             }
             layout.push_layer(inputs, &tensors);
         }
-        Self { layout, layers: sizes.len() - 1, activation, time }
+        Self { layout, sizes: sizes.to_vec(), activation, time }
     }
 }
 
@@ -60,7 +61,8 @@ impl Drift for DenseNet {
         let mut parts = self.layout.split(w);
         let mut next = || parts.next().zip(shapes.next()).expect("the layout lists every tensor of every layer");
         let mut y = h;
-        for layer in 0..self.layers {
+        let layers = self.layout.layers();
+        for layer in 0..layers {
             let (weight, shape) = next();
             let (bias, _) = next();
             let weight = weight.reshape([-1, shape[0] as i64, shape[1] as i64]);
@@ -75,10 +77,15 @@ impl Drift for DenseNet {
                 let (a, c, d) = (next().0, next().0, next().0);
                 y = y * row(activation::sigmoid(a.mul_scalar(t) + c)) + row(d.mul_scalar(t));
             }
-            if layer + 1 < self.layers {
+            if layer + 1 < layers {
                 y = self.activation.apply(y);
             }
         }
         y
+    }
+
+    fn kernel(&self) -> Option<sdebnn_kernels::Drift> {
+        let (sizes, activation, time) = (self.sizes.clone(), self.activation.kernel(), self.time.kernel());
+        Some(sdebnn_kernels::Drift::Dense { sizes, activation, time })
     }
 }

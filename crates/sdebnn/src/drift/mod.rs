@@ -18,4 +18,9 @@ pub trait Drift: std::fmt::Debug + Send + Sync {
     /// `f_w(t, h)` for activations `[samples, batch, features]` and weights `[samples, P]`: every weight sample has activations of
     /// its own.
     fn eval(&self, t: f64, h: Tensor<3>, w: Tensor<2>) -> Tensor<3>;
+
+    /// The same network in the kernels, if they have it.
+    fn kernel(&self) -> Option<sdebnn_kernels::Drift> {
+        None
+    }
 }

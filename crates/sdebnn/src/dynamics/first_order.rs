@@ -18,4 +18,8 @@ impl Dynamics for FirstOrder {
     fn output(&self, _t: f64, state: &State) -> Tensor<3> {
         state[0].clone()
     }
+
+    fn kernel(&self) -> Option<(sdebnn_kernels::Dynamics, Option<Tensor<1>>)> {
+        Some((sdebnn_kernels::Dynamics::FirstOrder, None))
+    }
 }

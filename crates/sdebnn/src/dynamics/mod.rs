@@ -32,4 +32,9 @@ pub trait Dynamics: std::fmt::Debug + Send + Sync {
 
     /// The activations `h(t)` of a state.
     fn output(&self, t: f64, state: &State) -> Tensor<3>;
+
+    /// The same dynamics in the kernels, and `ξ` (`[1]`), if they have it.
+    fn kernel(&self) -> Option<(sdebnn_kernels::Dynamics, Option<Tensor<1>>)> {
+        None
+    }
 }

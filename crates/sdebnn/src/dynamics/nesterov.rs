@@ -3,6 +3,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Dynamics, Memory, State};
 use crate::activation::Activation;
+use crate::fused::Kernel;
 
 /// The residual connection of [`Nesterov`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,5 +70,10 @@ impl Dynamics for Nesterov {
 
     fn output(&self, t: f64, state: &State) -> Tensor<3> {
         state[0].clone().mul_scalar(self.factor(t))
+    }
+
+    fn kernel(&self) -> Option<(sdebnn_kernels::Dynamics, Option<Tensor<1>>)> {
+        let (residual, squash) = (self.residual.kernel(), self.squash.kernel());
+        Some((sdebnn_kernels::Dynamics::Nesterov { residual, squash }, Some(self.xi.clone())))
     }
 }

@@ -1,0 +1,166 @@
+//! The command line as a user meets it.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// Settings that make a run take a moment.
+const TINY: [&str; 8] = [
+    "--set",
+    "train.epochs=3",
+    "--set",
+    "train.samples=2",
+    "--set",
+    "evaluate.samples=4",
+    "--set",
+    "model.solver.steps=4",
+];
+
+fn sdebnn(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_sdebnn")).args(arguments).output().expect("the binary runs")
+}
+
+fn toy(out: &Path, more: &[&str]) -> Output {
+    let out = out.to_str().expect("a path in UTF-8");
+    sdebnn(&[&["reproduce", "toy", "--out", out], &TINY[..], more].concat())
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+/// The error of a command that must fail.
+#[track_caller]
+fn error(output: &Output) -> String {
+    assert!(!output.status.success());
+    let message = text(&output.stderr);
+    assert!(!message.contains("panicked"), "{message}");
+    message
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(path).expect("a file")).expect("JSON")
+}
+
+/// `metrics.jsonl` without its timings.
+fn metrics(directory: &Path) -> Vec<Value> {
+    let lines = std::fs::read_to_string(directory.join("metrics.jsonl")).expect("metrics");
+    let line = |line: &str| {
+        let mut row: Value = serde_json::from_str(line).expect("JSON");
+        row.as_object_mut().expect("an object").remove("seconds").expect("seconds");
+        row
+    };
+    lines.lines().map(line).collect()
+}
+
+#[test]
+fn help_shows_examples() {
+    for arguments in [&["--help"][..], &["reproduce", "--help"], &["reproduce", "toy", "--help"]] {
+        let output = sdebnn(arguments);
+        assert!(output.status.success());
+        let help = text(&output.stdout);
+        assert!(help.contains("Examples:") && help.contains("sdebnn reproduce toy"), "{help}");
+    }
+}
+
+#[test]
+fn completions_are_printed_for_every_shell() {
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        assert!(text(&sdebnn(&["completions", shell]).stdout).contains("reproduce"), "{shell}");
+    }
+    assert!(error(&sdebnn(&["completions", "dos"])).contains("possible values"));
+}
+
+#[test]
+fn a_run_writes_its_directory_and_repeats_bit_for_bit() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let [first, second, other] = ["first", "second", "other"].map(|name| directory.path().join(name));
+    for (out, more) in [(&first, &[][..]), (&second, &[]), (&other, &["--seed", "1"])] {
+        let output = toy(out, more);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+    for file in ["config.toml", "sde-bnn.svg", "sde-bnn.png", "nesterov.svg", "nesterov.png"] {
+        let bytes = std::fs::read(first.join(file)).expect(file);
+        assert!(!bytes.is_empty(), "{file}");
+        assert_eq!(bytes, std::fs::read(second.join(file)).expect(file), "{file}");
+    }
+    let rows = metrics(&first);
+    assert_eq!(rows.len(), 6);
+    assert_eq!(rows, metrics(&second));
+    assert_ne!(rows, metrics(&other));
+    let summary = json(&first.join("summary.json"));
+    for model in ["sde-bnn", "nesterov"] {
+        let results = &summary["models"][model];
+        for key in ["rmse", "nll", "coverage95", "nfe_drift", "seconds", "band_data", "band_gap"] {
+            assert!(results[key].is_number(), "{model} {key}");
+        }
+        assert_eq!(results["nfe_drift"], 8.0);
+    }
+}
+
+#[test]
+fn json_is_one_line_of_the_chosen_model() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let output = toy(&directory.path().join("run"), &["--json", "--model", "nesterov"]);
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output.stderr));
+    let line = text(&output.stdout);
+    assert_eq!(line.lines().count(), 1);
+    let summary: Value = serde_json::from_str(&line).expect("JSON");
+    let models: Vec<&String> = summary["models"].as_object().expect("models").keys().collect();
+    assert_eq!(models, ["nesterov"]);
+}
+
+#[test]
+fn a_run_of_another_configuration_is_not_overwritten() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = directory.path().join("run");
+    assert!(toy(&out, &[]).status.success());
+    let before = std::fs::read(out.join("metrics.jsonl")).expect("metrics");
+    let message = error(&toy(&out, &["--seed", "5"]));
+    assert!(message.contains("holds a run with another configuration"), "{message}");
+    assert_eq!(before, std::fs::read(out.join("metrics.jsonl")).expect("metrics"));
+    assert!(toy(&out, &[]).status.success(), "the same run may be repeated");
+}
+
+#[test]
+fn bad_settings_are_errors_that_name_the_key() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = directory.path().join("run");
+    for (setting, parts) in [
+        ("train.epoch=3", &["train.epoch", "unknown field", "epochs"][..]),
+        ("train.epochs=many", &["train.epochs", "invalid type", "many"]),
+        ("train.epochs=0", &["`train.epochs` is 0", "at least 1"]),
+        ("train.learning_rate=-1.0", &["`train.learning_rate` is -1.0", "positive"]),
+        ("data.gap=[1.0, 9.0]", &["`data.gap` is [1.0, 9.0]", "inside `data.range`"]),
+        ("model.solver.steps=0", &["`model.solver.steps` is 0"]),
+        ("model.weights.sigma=-0.1", &["`model.weights.sigma` is -0.1"]),
+        ("model.dynamics.squash=relu", &["`model.solver.t0`", "infinite"]),
+        ("model.dynamics.kind=newton", &["model.dynamics", "unknown variant `newton`", "nesterov"]),
+        ("model.likelihood.kind=categorical", &["model.likelihood"]),
+        ("models=[]", &["`models` is []", "sde-bnn"]),
+        ("epochs", &["expected key=value"]),
+    ] {
+        let message = error(&toy(&out, &["--set", setting]));
+        assert!(parts.iter().all(|part| message.contains(part)), "{setting}: {message}");
+    }
+    assert!(!out.exists(), "nothing is written before the configuration is checked");
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_an_error() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("file");
+    std::fs::write(&file, "kept").expect("a file");
+    let message = error(&toy(&file.join("run"), &[]));
+    assert!(message.contains("cannot make") && message.contains("file"), "{message}");
+    assert_eq!(std::fs::read_to_string(&file).expect("the file"), "kept");
+}
+
+#[test]
+fn a_diverging_run_says_where_and_what_to_try() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let settings = ["--model", "sde-bnn", "--set", "train.learning_rate=1e30"];
+    let message = error(&toy(&directory.path().join("run"), &settings));
+    assert!(message.contains("sde-bnn, epoch") && message.contains("not finite") && message.contains("try"), "{message}");
+}

@@ -1,0 +1,273 @@
+//! One tile through the whole solve: forward, and back.
+
+use std::ops::Range;
+
+use pulp::{Simd, WithSimd};
+
+use crate::{
+    buffer::Buffer,
+    dynamics::{Field, FieldAdjoint, Injection, factor, recalls, remembers},
+    element::Element,
+    elementwise::{Accumulate, Axpy},
+    layer::Folded,
+    network::{Network, StageWeights, Workspace},
+    problem::Problem,
+    tape::TapePlan,
+};
+
+/// What all tiles of a call share.
+pub(crate) struct Call<'a, E> {
+    pub(crate) problem: &'a Problem,
+    pub(crate) network: &'a Network,
+    /// Time of every evaluation.
+    pub(crate) times: &'a [f64],
+    /// `[evaluation][sample][parameter]`
+    pub(crate) weights: &'a [E],
+    /// `[evaluation][sample]`: the same with time folded in, layer by layer.
+    pub(crate) folded: Vec<Vec<Folded<E>>>,
+    pub(crate) samples: usize,
+    pub(crate) xi: f64,
+}
+
+impl<E> Call<'_, E> {
+    fn weights(&self, evaluation: usize, sample: usize) -> StageWeights<'_, E> {
+        let place = evaluation * self.samples + sample;
+        let parameters = self.network.parameters;
+        StageWeights {
+            t: self.times[evaluation],
+            parameters: &self.weights[place * parameters..(place + 1) * parameters],
+            folded: &self.folded[place],
+        }
+    }
+
+    fn step_length(&self, step: usize) -> f64 {
+        self.problem.grid()[step + 1] - self.problem.grid()[step]
+    }
+
+    fn factor(&self, evaluation: usize) -> f64 {
+        factor(self.problem.dynamics(), self.times[evaluation])
+    }
+}
+
+/// Memory in which a tile is solved.
+#[derive(Debug)]
+pub(crate) struct TileMemory<E> {
+    network: Workspace<E>,
+    /// State of the current step, `[component][group][pixel][channel][lane]`.
+    pub(crate) state: Buffer<E>,
+    /// State of the second stage.
+    stage: Buffer<E>,
+    /// The next state while it is summed up; in the backward pass, the gradient of a stage's state.
+    sum: Buffer<E>,
+    /// The field; in the backward pass, its gradient.
+    field: Buffer<E>,
+    /// Output of the drift network.
+    drift: Buffer<E>,
+    /// `h_temp`.
+    remembered: Buffer<E>,
+    /// Time scale of each example.
+    pub(crate) scale: Buffer<E>,
+}
+
+impl<E: Element> TileMemory<E> {
+    /// Memory for tiles of `groups` vectors; `backward` as well if asked for.
+    pub(crate) fn new(network: &Network, lanes: usize, groups: usize, components: usize, backward: bool) -> Self {
+        let elements = network.state * lanes;
+        let state = || Buffer::new(components * elements);
+        Self {
+            network: Workspace::new(network, lanes, backward),
+            state: state(),
+            stage: state(),
+            sum: state(),
+            field: state(),
+            drift: Buffer::new(elements),
+            remembered: Buffer::new(elements),
+            scale: Buffer::new(groups * lanes),
+        }
+    }
+}
+
+/// Carries the state of one tile from the first to the last time of the grid.
+pub(crate) struct Carry<'a, E: Element> {
+    pub(crate) call: &'a Call<'a, E>,
+    pub(crate) sample: usize,
+    pub(crate) memory: &'a mut TileMemory<E>,
+    /// Where to record, if at all.
+    pub(crate) tape: Option<(&'a TapePlan, &'a mut [E])>,
+}
+
+impl<E: Element> WithSimd for Carry<'_, E> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        carry(simd, self);
+    }
+}
+
+fn carry<E: Element, S: Simd>(simd: S, tile: Carry<'_, E>) {
+    let Carry { call, sample, memory, mut tape } = tile;
+    let (method, dynamics) = (call.problem.method(), call.problem.dynamics());
+    let stages = method.stages();
+    let hidden = call.network.layers.len() - 1;
+    let elements = memory.drift.len();
+    for step in 0..call.problem.steps() {
+        if let Some((plan, tape)) = &mut tape {
+            plan.state_mut(tape, step).copy_from_slice(&memory.state);
+        }
+        memory.sum.copy_from_slice(&memory.state);
+        let dt = call.step_length(step);
+        for stage in 0..stages {
+            let evaluation = step * stages + stage;
+            let factor = call.factor(evaluation);
+            let state = if stage == 0 { &memory.state } else { &memory.stage };
+            let h = &mut memory.network.inputs[0];
+            Axpy { to: h, base: None, factor, direction: &state[..elements] }.run(simd);
+            if remembers(dynamics, evaluation) {
+                memory.remembered.copy_from_slice(h);
+            }
+            let (drift, mut kept) = match &mut tape {
+                Some((plan, tape)) => plan.evaluation_mut(tape, evaluation),
+                None => (&mut memory.drift[..], (0..hidden).map(|_| None).collect()),
+            };
+            let weights = call.weights(evaluation, sample);
+            call.network.forward(simd, weights, &mut memory.network, &mut kept, drift);
+            Field {
+                dynamics,
+                injection: Injection::new(dynamics, evaluation, factor, &memory.remembered),
+                xi: call.xi,
+                scale: &memory.scale,
+                state,
+                drift,
+                field: &mut memory.field,
+            }
+            .run(simd);
+            if stage + 1 < stages {
+                let factor = dt * method.node(stage + 1);
+                let (to, direction) = (&mut memory.stage, &memory.field);
+                Axpy { to, base: Some(&memory.state), factor, direction }.run(simd);
+            }
+            if method.weight(stage) != 0.0 {
+                let factor = dt * method.weight(stage);
+                Accumulate { to: &mut memory.sum, factor, direction: &memory.field }.run(simd);
+            }
+        }
+        std::mem::swap(&mut memory.state, &mut memory.sum);
+    }
+}
+
+/// What the backward pass of a tile carries from step to step.
+#[derive(Debug)]
+pub(crate) struct TileAdjoint<E> {
+    /// Gradient of the state, in the layout of the state.
+    pub(crate) state: Buffer<E>,
+    /// Gradient of `h_temp`.
+    remembered: Buffer<E>,
+    /// Gradient of `ξ`.
+    pub(crate) xi: f64,
+}
+
+impl<E: Element> TileAdjoint<E> {
+    /// Zero gradients.
+    pub(crate) fn new(components: usize, elements: usize) -> Self {
+        Self { state: Buffer::new(components * elements), remembered: Buffer::new(elements), xi: 0.0 }
+    }
+}
+
+/// Carries the gradient of a tile's state from the end of a range of steps to its beginning.
+pub(crate) struct CarryBack<'a, E: Element> {
+    pub(crate) call: &'a Call<'a, E>,
+    pub(crate) sample: usize,
+    pub(crate) steps: Range<usize>,
+    pub(crate) memory: &'a mut TileMemory<E>,
+    pub(crate) plan: &'a TapePlan,
+    pub(crate) tape: &'a [E],
+    pub(crate) adjoint: &'a mut TileAdjoint<E>,
+    /// `[evaluation of the range][parameter]`, overwritten.
+    pub(crate) weight_gradient: &'a mut [E],
+}
+
+impl<E: Element> WithSimd for CarryBack<'_, E> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        carry_back(simd, self);
+    }
+}
+
+fn carry_back<E: Element, S: Simd>(simd: S, tile: CarryBack<'_, E>) {
+    let CarryBack { call, sample, steps, memory, plan, tape, adjoint, weight_gradient } = tile;
+    let (method, dynamics) = (call.problem.method(), call.problem.dynamics());
+    let stages = method.stages();
+    let elements = memory.drift.len();
+    let parameters = call.network.parameters;
+    for step in steps.clone().rev() {
+        let dt = call.step_length(step);
+        let first = plan.state(tape, step);
+        // The next state's gradient is needed by every stage while the stages add to it.
+        memory.state.copy_from_slice(&adjoint.state);
+        for stage in (0..stages).rev() {
+            let evaluation = step * stages + stage;
+            let factor = call.factor(evaluation);
+            let (drift, kept) = plan.evaluation(tape, evaluation);
+
+            // Evaluation n - 1, if n is odd, is the first stage of this step or (one stage) of the step before.
+            if recalls(dynamics, evaluation) {
+                let source = plan.state(tape, (evaluation - 1) / stages);
+                let factor = call.factor(evaluation - 1);
+                Axpy { to: &mut memory.remembered, base: None, factor, direction: &source[..elements] }.run(simd);
+            }
+            let injection = Injection::new(dynamics, evaluation, factor, &memory.remembered);
+            if stage > 0 {
+                let before = evaluation - 1;
+                Field {
+                    dynamics,
+                    injection: Injection::new(dynamics, before, call.factor(before), &memory.remembered),
+                    xi: call.xi,
+                    scale: &memory.scale,
+                    state: first,
+                    drift: plan.evaluation(tape, before).0,
+                    field: &mut memory.field,
+                }
+                .run(simd);
+                let factor = dt * method.node(stage);
+                Axpy { to: &mut memory.stage, base: Some(first), factor, direction: &memory.field }.run(simd);
+            }
+            let state = if stage == 0 { first } else { &memory.stage };
+
+            let factor_of_step = dt * method.weight(stage);
+            Axpy { to: &mut memory.field, base: None, factor: factor_of_step, direction: &memory.state }.run(simd);
+            if stage + 1 < stages {
+                let factor = dt * method.node(stage + 1);
+                Accumulate { to: &mut memory.field, factor, direction: &memory.sum }.run(simd);
+            }
+            adjoint.xi += FieldAdjoint {
+                dynamics,
+                injection,
+                xi: call.xi,
+                scale: &memory.scale,
+                state,
+                drift,
+                field_gradient: &memory.field,
+                state_gradient: &mut memory.sum,
+                drift_gradient: &mut memory.network.gradients[0][..elements],
+                remembered_gradient: &mut adjoint.remembered,
+            }
+            .run(simd);
+
+            Axpy { to: &mut memory.network.inputs[0], base: None, factor, direction: &state[..elements] }.run(simd);
+            let row = evaluation - steps.start * stages;
+            let gradient = &mut weight_gradient[row * parameters..(row + 1) * parameters];
+            let weights = call.weights(evaluation, sample);
+            call.network.backward(simd, weights, &mut memory.network, &kept, gradient);
+
+            let h = &mut memory.network.gradients[0][..elements];
+            Accumulate { to: h, factor: 1.0, direction: &memory.sum[..elements] }.run(simd);
+            if remembers(dynamics, evaluation) {
+                Accumulate { to: h, factor: 1.0, direction: &adjoint.remembered }.run(simd);
+                adjoint.remembered.fill(E::ZERO);
+            }
+            Axpy { to: &mut memory.sum[..elements], base: None, factor, direction: h }.run(simd);
+            Accumulate { to: &mut adjoint.state, factor: 1.0, direction: &memory.sum }.run(simd);
+        }
+    }
+}

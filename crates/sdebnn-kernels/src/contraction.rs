@@ -1,0 +1,341 @@
+//! The one kernel behind layers and their input gradients: a contraction over taps and channels.
+
+use pulp::{Simd, WithSimd};
+
+use crate::{
+    activation::{self, Activation, Function, WithFunction},
+    element::Element,
+    geometry::{Geometry, PixelClass},
+};
+
+/// Where the weight of (output channel, input channel, tap) lies in a flat slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WeightStrides {
+    /// Distance between output channels.
+    pub(crate) output: usize,
+    /// Distance between input channels.
+    pub(crate) input: usize,
+    /// Distance between taps.
+    pub(crate) tap: usize,
+}
+
+/// Weights as the kernel finds them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Weights<'a, E> {
+    /// In the caller's layout. Enough for a single tap, where all weights fit the nearest cache.
+    InPlace(&'a [E], WeightStrides),
+    /// In the order of use; see [`pack`].
+    Packed(&'a [E]),
+}
+
+/// Output channels whose sums are kept in registers together, from `first` of `outputs` on.
+///
+/// Two pixels and six channels are twelve sums: enough to hide the latency of the multiply-add, and with their operands few
+/// enough for sixteen registers. A rest of 1, 2 or 3 is shared with the last six.
+#[inline(always)]
+fn block_of_channels(first: usize, outputs: usize) -> usize {
+    match outputs - first {
+        rest @ 1..=6 => rest,
+        7 => 3,
+        8 => 4,
+        9 => 5,
+        _ => 6,
+    }
+}
+
+/// Weights in the order in which the kernel reads them: `[block of output channels][tap][input][output within the block]`.
+pub(crate) fn pack<E: Element>(
+    weights: &[E],
+    strides: WeightStrides,
+    taps: usize,
+    [inputs, outputs]: [usize; 2],
+    packed: &mut Vec<E>,
+) {
+    packed.clear();
+    packed.reserve(taps * inputs * outputs);
+    let mut first = 0;
+    while first < outputs {
+        let block = block_of_channels(first, outputs);
+        for tap in 0..taps {
+            for input in 0..inputs {
+                let start = first * strides.output + tap * strides.tap + input * strides.input;
+                packed.extend((0..block).map(|q| weights[start + q * strides.output]));
+            }
+        }
+        first += block;
+    }
+}
+
+/// What happens to a pixel once all its channels are known, while they are still in the nearest cache.
+#[derive(Debug)]
+pub(crate) enum Finish<'a, V> {
+    /// Nothing.
+    Keep,
+    /// `y ← act(y)`
+    Activate(Activation),
+    /// `a ← act(y)`, `y` stays.
+    ActivateInto(Activation, &'a mut [V]),
+    /// `a ← act(y)`, `y ← act'(y)`
+    Differentiate(Activation, &'a mut [V]),
+    /// `y ← y · d`
+    Multiply(&'a [V]),
+}
+
+/// Pixels that go through [`Finish`] in one loop: few enough to be in the nearest cache still.
+const FINISHED_TOGETHER: usize = 12;
+
+/// `y[p, q] = bias[class of p, q] + Σ_tap Σ_c x[p at tap, c] · w[q, c, tap]`, then [`Finish`].
+///
+/// Images are `[pixel][channel]` of vectors whose lanes are examples, so a weight is one broadcast.
+pub(crate) struct Contraction<'a, E: Element, S: Simd> {
+    pub(crate) geometry: &'a Geometry,
+    pub(crate) channels: [usize; 2],
+    pub(crate) input: &'a [E::Vector<S>],
+    pub(crate) weights: Weights<'a, E>,
+    /// `[class][output channel]`, or empty for no bias.
+    pub(crate) bias: &'a [E],
+    pub(crate) output: &'a mut [E::Vector<S>],
+    pub(crate) finish: Finish<'a, E::Vector<S>>,
+}
+
+impl<E: Element, S: Simd> Contraction<'_, E, S> {
+    /// Runs the kernel with the target features of `simd`.
+    pub(crate) fn run(mut self, simd: S) {
+        self.check();
+        // Pixels whose sums are kept in registers together; see `block_of_channels` for the channels.
+        match self.channels[1] {
+            1 | 2 => self.all_pixels::<4>(simd),
+            3 => self.all_pixels::<3>(simd),
+            _ => self.all_pixels::<2>(simd),
+        }
+    }
+
+    /// The bounds on which the unchecked reads of the inner loop rely.
+    fn check(&self) {
+        let [inputs, outputs] = self.channels;
+        assert_eq!(self.input.len(), self.geometry.inputs * inputs, "input image");
+        assert_eq!(self.output.len(), self.geometry.outputs * outputs, "output image");
+        assert!(self.bias.is_empty() || self.bias.len() == self.geometry.classes.len() * outputs, "bias");
+        let taps = self.geometry.taps;
+        match self.weights {
+            Weights::Packed(weights) => assert_eq!(weights.len(), outputs * inputs * taps, "packed weights"),
+            Weights::InPlace(weights, strides) => {
+                let last = (outputs - 1) * strides.output + (inputs - 1) * strides.input + (taps - 1) * strides.tap;
+                assert!(last < weights.len(), "weights");
+            }
+        }
+    }
+
+    fn all_pixels<const P: usize>(&mut self, simd: S) {
+        for (index, class) in self.geometry.classes.iter().enumerate() {
+            let bias =
+                if self.bias.is_empty() { &[] } else { &self.bias[index * self.channels[1]..][..self.channels[1]] };
+            for batch in class.pixels.chunks(FINISHED_TOGETHER) {
+                let (groups, rest) = batch.as_chunks::<P>();
+                for pixels in groups {
+                    self.pixel_group(simd, class, bias, pixels);
+                }
+                for pixel in rest.as_chunks::<1>().0 {
+                    self.pixel_group(simd, class, bias, pixel);
+                }
+                simd.vectorize(FinishPixels::<E, S> {
+                    simd,
+                    pixels: batch,
+                    channels: self.channels[1],
+                    output: self.output,
+                    finish: &mut self.finish,
+                });
+            }
+        }
+    }
+
+    /// All channels of a few pixels of one class. Contraction and finish are separate functions: together, the constants of
+    /// an activation take registers from the sums.
+    fn pixel_group<const P: usize>(&mut self, simd: S, class: &PixelClass, bias: &[E], pixels: &[(usize, usize); P]) {
+        let (weights, strides) = match self.weights {
+            Weights::Packed(weights) => (weights, None),
+            Weights::InPlace(weights, strides) => (weights, Some(strides)),
+        };
+        simd.vectorize(Group::<E, S, P> {
+            simd,
+            taps: &class.taps,
+            all_taps: self.geometry.taps,
+            pixels,
+            channels: self.channels,
+            input: self.input,
+            weights,
+            strides,
+            bias,
+            output: self.output,
+        });
+    }
+}
+
+/// The contraction for `P` pixels that see the same taps.
+struct Group<'a, E: Element, S: Simd, const P: usize> {
+    simd: S,
+    taps: &'a [(usize, isize)],
+    all_taps: usize,
+    pixels: &'a [(usize, usize); P],
+    channels: [usize; 2],
+    input: &'a [E::Vector<S>],
+    weights: &'a [E],
+    /// None if the weights are packed.
+    strides: Option<WeightStrides>,
+    bias: &'a [E],
+    output: &'a mut [E::Vector<S>],
+}
+
+impl<E: Element, S: Simd, const P: usize> WithSimd for Group<'_, E, S, P> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<T: Simd>(mut self, _: T) {
+        let outputs = self.channels[1];
+        let mut first = 0;
+        while first < outputs {
+            let block = block_of_channels(first, outputs);
+            match block {
+                1 => self.block::<1>(first),
+                2 => self.block::<2>(first),
+                3 => self.block::<3>(first),
+                // More pixels are taken together only if there are at most three channels.
+                4 if P <= 2 => self.block::<4>(first),
+                5 if P <= 2 => self.block::<5>(first),
+                _ if P <= 2 => self.block::<6>(first),
+                _ => unreachable!("a block of {block} channels for {P} pixels"),
+            }
+            first += block;
+        }
+    }
+}
+
+impl<E: Element, S: Simd, const P: usize> Group<'_, E, S, P> {
+    /// `Q` output channels from `first` on.
+    #[inline(always)]
+    fn block<const Q: usize>(&mut self, first: usize) {
+        let [inputs, outputs] = self.channels;
+        let simd = self.simd;
+        let mut sums = [[E::splat(simd, E::ZERO); Q]; P];
+        if !self.bias.is_empty() {
+            for q in 0..Q {
+                let bias = E::splat(simd, self.bias[first + q]);
+                for row in &mut sums {
+                    row[q] = bias;
+                }
+            }
+        }
+        for &(tap, offset) in self.taps {
+            let mut from = [0; P];
+            for p in 0..P {
+                from[p] = self.pixels[p].0.wrapping_add_signed(offset) * inputs;
+            }
+            match self.strides {
+                None => {
+                    let weight = first * self.all_taps * inputs + tap * inputs * Q;
+                    self.tap::<Q>(&mut sums, from, weight, Q, 1);
+                }
+                Some(strides) => {
+                    let weight = first * strides.output + tap * strides.tap;
+                    self.tap::<Q>(&mut sums, from, weight, strides.input, strides.output);
+                }
+            }
+        }
+        for p in 0..P {
+            let to = self.pixels[p].1 * outputs + first;
+            self.output[to..to + Q].copy_from_slice(&sums[p]);
+        }
+    }
+
+    /// All input channels under one tap: pixels at `from`, weights from `weight` on with the given distances.
+    #[inline(always)]
+    fn tap<const Q: usize>(
+        &self,
+        sums: &mut [[E::Vector<S>; Q]; P],
+        from: [usize; P],
+        mut weight: usize,
+        input: usize,
+        output: usize,
+    ) {
+        let simd = self.simd;
+        for c in 0..self.channels[0] {
+            let mut x = [sums[0][0]; P];
+            for p in 0..P {
+                debug_assert!(from[p] + c < self.input.len());
+                // SAFETY: the geometry links only pixels of the input image, whose length `check` has compared.
+                x[p] = unsafe { *self.input.get_unchecked(from[p] + c) };
+            }
+            for q in 0..Q {
+                debug_assert!(weight + q * output < self.weights.len());
+                // SAFETY: the indices are below the extents for which `check` has compared the number of weights.
+                let w = E::splat(simd, unsafe { *self.weights.get_unchecked(weight + q * output) });
+                for p in 0..P {
+                    sums[p][q] = E::fma(simd, x[p], w, sums[p][q]);
+                }
+            }
+            weight += input;
+        }
+    }
+}
+
+/// [`Finish`] for some pixels.
+struct FinishPixels<'a, 'b, E: Element, S: Simd> {
+    simd: S,
+    pixels: &'a [(usize, usize)],
+    channels: usize,
+    output: &'a mut [E::Vector<S>],
+    finish: &'a mut Finish<'b, E::Vector<S>>,
+}
+
+impl<E: Element, S: Simd> WithSimd for FinishPixels<'_, '_, E, S> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<T: Simd>(self, _: T) {
+        match *self.finish {
+            Finish::Keep => {}
+            Finish::Activate(act) | Finish::ActivateInto(act, _) | Finish::Differentiate(act, _) => {
+                activation::dispatch::<E, _>(act, self);
+            }
+            Finish::Multiply(by) => {
+                for &(_, pixel) in self.pixels {
+                    let range = pixel * self.channels..(pixel + 1) * self.channels;
+                    for (y, &d) in self.output[range.clone()].iter_mut().zip(&by[range]) {
+                        *y = E::mul(self.simd, *y, d);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<E: Element, S: Simd> WithFunction<E> for FinishPixels<'_, '_, E, S> {
+    type Output = ();
+    #[inline(always)]
+    fn with_function<F: Function<E>>(self, function: F) {
+        let Self { simd, pixels, channels, output, finish } = self;
+        let ranges = pixels.iter().map(|&(_, pixel)| pixel * channels..(pixel + 1) * channels);
+        match finish {
+            Finish::Keep | Finish::Multiply(_) => {}
+            Finish::Activate(_) => {
+                for range in ranges {
+                    for y in &mut output[range] {
+                        *y = function.value(simd, *y);
+                    }
+                }
+            }
+            Finish::ActivateInto(_, to) => {
+                for range in ranges {
+                    for (a, y) in to[range.clone()].iter_mut().zip(&output[range]) {
+                        *a = function.value(simd, *y);
+                    }
+                }
+            }
+            Finish::Differentiate(_, to) => {
+                for range in ranges {
+                    for (a, y) in to[range.clone()].iter_mut().zip(&mut output[range]) {
+                        (*a, *y) = function.value_and_slope(simd, *y);
+                    }
+                }
+            }
+        }
+    }
+}

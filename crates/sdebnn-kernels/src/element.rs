@@ -1,0 +1,270 @@
+//! The number types of the kernels and their vector operations.
+
+use std::fmt::Debug;
+
+use pulp::{Simd, bytemuck};
+
+/// A floating-point type the kernels run on: `f32` (the fast one) or `f64` (the exact one).
+///
+/// The methods mirror one instruction each on the vectors of an instruction set `S`, so that every kernel is written once
+/// for both types and all instruction sets. They are `#[inline(always)]` because target features do not cross a call.
+pub trait Element:
+    Copy + Debug + Default + PartialOrd + std::ops::AddAssign + Send + Sync + sealed::Sealed + 'static
+{
+    /// As many elements as the instruction set `S` processes at once: one per example.
+    type Vector<S: Simd>: Copy + Debug + Send + Sync;
+
+    /// Zero.
+    const ZERO: Self;
+    /// One.
+    const ONE: Self;
+    /// Largest `|x|` for which the exponential neither overflows nor becomes subnormal.
+    const EXP_LIMIT: Self;
+    /// `|x|` from which `tanh x` is 1 and `e^-x` negligible against 1.
+    const SATURATION: Self;
+    /// Coefficients of `(2ᶠ - 1) / f`, highest order first, for `|f| ≤ ½`.
+    const EXP2: &'static [Self];
+    /// Coefficients `1/3, 1/5, …` of the inverse hyperbolic tangent, highest order first, enough for `y ≤ 1/3`.
+    const ATANH_TAYLOR: &'static [Self];
+
+    /// Rounds to this type.
+    fn from_f64(value: f64) -> Self;
+    /// Converts exactly to double precision.
+    fn to_f64(self) -> f64;
+    /// Elements in a vector of `S`.
+    fn lanes<S: Simd>() -> usize {
+        size_of::<Self::Vector<S>>() / size_of::<Self>()
+    }
+    /// A slice of whole vectors as vectors.
+    fn vectors<S: Simd>(elements: &[Self]) -> &[Self::Vector<S>];
+    /// A mutable slice of whole vectors as vectors.
+    fn vectors_mut<S: Simd>(elements: &mut [Self]) -> &mut [Self::Vector<S>];
+    /// All lanes equal to `value`.
+    fn splat<S: Simd>(simd: S, value: Self) -> Self::Vector<S>;
+    /// `a + b`
+    fn add<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+    /// `a - b`
+    fn sub<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+    /// `a b`
+    fn mul<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+    /// `a / b`
+    fn div<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+    /// `a b + c`, rounded once where the machine can.
+    fn fma<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>, c: Self::Vector<S>) -> Self::Vector<S>;
+    /// `|a|`
+    fn abs<S: Simd>(simd: S, a: Self::Vector<S>) -> Self::Vector<S>;
+    /// `a` limited to `[-limit, limit]`. Not a number may become one.
+    fn bound<S: Simd>(simd: S, a: Self::Vector<S>, limit: Self) -> Self::Vector<S>;
+    /// `a` limited to `[-limit, limit]`; not a number stays so.
+    fn clamp<S: Simd>(simd: S, a: Self::Vector<S>, limit: Self) -> Self::Vector<S>;
+    /// `then` where `a > b`, `otherwise` elsewhere.
+    fn if_greater<S: Simd>(
+        simd: S,
+        a: Self::Vector<S>,
+        b: Self::Vector<S>,
+        then: Self::Vector<S>,
+        otherwise: Self::Vector<S>,
+    ) -> Self::Vector<S>;
+    /// `(n, 2ⁿ)` with `n` the integer nearest to `a`, for `|a|` within the range of exponents.
+    fn round_and_exp2<S: Simd>(simd: S, a: Self::Vector<S>) -> (Self::Vector<S>, Self::Vector<S>);
+    /// The sum of all lanes.
+    fn sum<S: Simd>(simd: S, a: Self::Vector<S>) -> Self;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for f32 {}
+    impl Sealed for f64 {}
+}
+
+macro_rules! vector_operations {
+    ($element:ty, $vector:ident, $as_simd:ident, $as_mut_simd:ident, $splat:ident, $add:ident, $sub:ident, $mul:ident,
+     $div:ident, $fma:ident, $min:ident, $max:ident, $abs:ident, $greater:ident, $select:ident, $sum:ident) => {
+        type Vector<S: Simd> = S::$vector;
+        const ZERO: Self = 0.0;
+        const ONE: Self = 1.0;
+
+        #[inline(always)]
+        fn from_f64(value: f64) -> Self {
+            value as $element
+        }
+        #[inline(always)]
+        fn to_f64(self) -> f64 {
+            f64::from(self)
+        }
+        #[inline(always)]
+        fn vectors<S: Simd>(elements: &[Self]) -> &[Self::Vector<S>] {
+            S::$as_simd(elements).0
+        }
+        #[inline(always)]
+        fn vectors_mut<S: Simd>(elements: &mut [Self]) -> &mut [Self::Vector<S>] {
+            S::$as_mut_simd(elements).0
+        }
+        #[inline(always)]
+        fn splat<S: Simd>(simd: S, value: Self) -> Self::Vector<S> {
+            simd.$splat(value)
+        }
+        #[inline(always)]
+        fn add<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S> {
+            simd.$add(a, b)
+        }
+        #[inline(always)]
+        fn sub<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S> {
+            simd.$sub(a, b)
+        }
+        #[inline(always)]
+        fn mul<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S> {
+            simd.$mul(a, b)
+        }
+        #[inline(always)]
+        fn div<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S> {
+            simd.$div(a, b)
+        }
+        #[inline(always)]
+        fn fma<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>, c: Self::Vector<S>) -> Self::Vector<S> {
+            simd.$fma(a, b, c)
+        }
+        #[inline(always)]
+        fn abs<S: Simd>(simd: S, a: Self::Vector<S>) -> Self::Vector<S> {
+            simd.$abs(a)
+        }
+        #[inline(always)]
+        fn bound<S: Simd>(simd: S, a: Self::Vector<S>, limit: Self) -> Self::Vector<S> {
+            simd.$max(simd.$splat(-limit), simd.$min(simd.$splat(limit), a))
+        }
+        #[inline(always)]
+        fn clamp<S: Simd>(simd: S, a: Self::Vector<S>, limit: Self) -> Self::Vector<S> {
+            // Selections, not minimum and maximum: those drop a NaN on some instruction sets.
+            let (low, high) = (simd.$splat(-limit), simd.$splat(limit));
+            let a = simd.$select(simd.$greater(a, high), high, a);
+            simd.$select(simd.$greater(low, a), low, a)
+        }
+        #[inline(always)]
+        fn if_greater<S: Simd>(
+            simd: S,
+            a: Self::Vector<S>,
+            b: Self::Vector<S>,
+            then: Self::Vector<S>,
+            otherwise: Self::Vector<S>,
+        ) -> Self::Vector<S> {
+            simd.$select(simd.$greater(a, b), then, otherwise)
+        }
+        #[inline(always)]
+        fn sum<S: Simd>(simd: S, a: Self::Vector<S>) -> Self {
+            simd.$sum(a)
+        }
+    };
+}
+
+impl Element for f32 {
+    vector_operations!(
+        f32,
+        f32s,
+        as_simd_f32s,
+        as_mut_simd_f32s,
+        splat_f32s,
+        add_f32s,
+        sub_f32s,
+        mul_f32s,
+        div_f32s,
+        mul_add_e_f32s,
+        min_f32s,
+        max_f32s,
+        abs_f32s,
+        greater_than_f32s,
+        select_f32s,
+        reduce_sum_f32s
+    );
+
+    const EXP_LIMIT: f32 = 87.0;
+    const SATURATION: f32 = 20.0;
+    const EXP2: &'static [f32] =
+        &[1.545_316_3e-4, 1.339_086_3e-3, 9.618_083e-3, 5.550_357e-2, 2.402_265e-1, 6.931_472e-1];
+    const ATANH_TAYLOR: &'static [f32] =
+        &[1.0 / 15.0, 1.0 / 13.0, 1.0 / 11.0, 1.0 / 9.0, 1.0 / 7.0, 1.0 / 5.0, 1.0 / 3.0];
+
+    #[inline(always)]
+    fn round_and_exp2<S: Simd>(simd: S, a: S::f32s) -> (S::f32s, S::f32s) {
+        // Adding 1.5·2²³ leaves the rounded integer in the low bits of the significand.
+        let magic = simd.splat_f32s(12_582_912.0);
+        let shifted = simd.add_f32s(a, magic);
+        let bits = simd.wrapping_dyn_shl_u32s(simd.transmute_u32s_f32s(shifted), simd.splat_u32s(23));
+        let bits = simd.add_u32s(bits, simd.splat_u32s(127 << 23));
+        (simd.sub_f32s(shifted, magic), simd.transmute_f32s_u32s(bits))
+    }
+}
+
+impl Element for f64 {
+    vector_operations!(
+        f64,
+        f64s,
+        as_simd_f64s,
+        as_mut_simd_f64s,
+        splat_f64s,
+        add_f64s,
+        sub_f64s,
+        mul_f64s,
+        div_f64s,
+        mul_add_e_f64s,
+        min_f64s,
+        max_f64s,
+        abs_f64s,
+        greater_than_f64s,
+        select_f64s,
+        reduce_sum_f64s
+    );
+
+    const EXP_LIMIT: f64 = 700.0;
+    const SATURATION: f64 = 40.0;
+    const EXP2: &'static [f64] = &[
+        6.778726354822543e-14,
+        1.3691488853904124e-12,
+        2.5678435993488196e-11,
+        4.44553827187081e-10,
+        7.054911620801121e-09,
+        1.0178086009239696e-07,
+        1.3215486790144305e-06,
+        1.5252733804059838e-05,
+        0.00015403530393381606,
+        0.0013333558146428441,
+        0.009618129107628477,
+        0.055504108664821576,
+        0.2402265069591007,
+        std::f64::consts::LN_2,
+    ];
+    const ATANH_TAYLOR: &'static [f64] = &[
+        1.0 / 31.0,
+        1.0 / 29.0,
+        1.0 / 27.0,
+        1.0 / 25.0,
+        1.0 / 23.0,
+        1.0 / 21.0,
+        1.0 / 19.0,
+        1.0 / 17.0,
+        1.0 / 15.0,
+        1.0 / 13.0,
+        1.0 / 11.0,
+        1.0 / 9.0,
+        1.0 / 7.0,
+        1.0 / 5.0,
+        1.0 / 3.0,
+    ];
+
+    #[inline(always)]
+    fn round_and_exp2<S: Simd>(simd: S, a: S::f64s) -> (S::f64s, S::f64s) {
+        let magic = simd.splat_f64s(6_755_399_441_055_744.0);
+        let n = simd.sub_f64s(simd.add_f64s(a, magic), magic);
+        // 64-bit shifts are not available everywhere. 1.5·2⁵² + (n + 1023)·2³² has the biased exponent in the low bits of its
+        // upper half and zero in its lower half, where a 32-bit shift puts it in place.
+        let biased = simd.splat_f64s(6_755_399_441_055_744.0 + 1023.0 * 4_294_967_296.0);
+        let shifted = simd.mul_add_e_f64s(n, simd.splat_f64s(4_294_967_296.0), biased);
+        let power = if size_of::<S::f64s>() == size_of::<S::u32s>() {
+            let halves: S::u32s = bytemuck::cast(shifted);
+            bytemuck::cast(simd.wrapping_dyn_shl_u32s(halves, simd.splat_u32s(20)))
+        } else {
+            let bits: u64 = bytemuck::cast(shifted);
+            bytemuck::cast(bits << 20 & 0xFFF0_0000_0000_0000)
+        };
+        (n, power)
+    }
+}

@@ -1,0 +1,107 @@
+//! Loops over vectors that are not contractions.
+
+use pulp::{Simd, WithSimd};
+
+use crate::{
+    activation::{self, Activation, Function, WithFunction},
+    element::Element,
+};
+
+/// `a = act(z)`, `d = act'(z)`.
+pub(crate) fn differentiate<E: Element, S: Simd>(
+    simd: S,
+    activation: Activation,
+    z: &[E::Vector<S>],
+    a: &mut [E::Vector<S>],
+    d: &mut [E::Vector<S>],
+) {
+    simd.vectorize(Differentiate::<E, S> { simd, activation, z, a, d });
+}
+
+struct Differentiate<'a, E: Element, S: Simd> {
+    simd: S,
+    activation: Activation,
+    z: &'a [E::Vector<S>],
+    a: &'a mut [E::Vector<S>],
+    d: &'a mut [E::Vector<S>],
+}
+
+impl<E: Element, S: Simd> WithSimd for Differentiate<'_, E, S> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<T: Simd>(self, _: T) {
+        activation::dispatch::<E, _>(self.activation, self);
+    }
+}
+
+impl<E: Element, S: Simd> WithFunction<E> for Differentiate<'_, E, S> {
+    type Output = ();
+    #[inline(always)]
+    fn with_function<F: Function<E>>(self, function: F) {
+        for ((&z, a), d) in self.z.iter().zip(self.a).zip(self.d) {
+            (*a, *d) = function.value_and_slope(self.simd, z);
+        }
+    }
+}
+
+/// `to = base + factor · direction`; `base` defaults to zero.
+pub(crate) struct Axpy<'a, E: Element> {
+    pub(crate) to: &'a mut [E],
+    pub(crate) base: Option<&'a [E]>,
+    pub(crate) factor: f64,
+    pub(crate) direction: &'a [E],
+}
+
+impl<E: Element> Axpy<'_, E> {
+    /// Runs with the target features of `simd`.
+    pub(crate) fn run<S: Simd>(self, simd: S) {
+        simd.vectorize(self);
+    }
+}
+
+impl<E: Element> WithSimd for Axpy<'_, E> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let factor = E::splat(simd, E::from_f64(self.factor));
+        let to = E::vectors_mut::<S>(self.to);
+        let direction = E::vectors::<S>(self.direction);
+        match self.base {
+            Some(base) => {
+                for ((to, &base), &direction) in to.iter_mut().zip(E::vectors::<S>(base)).zip(direction) {
+                    *to = E::fma(simd, factor, direction, base);
+                }
+            }
+            None => {
+                for (to, &direction) in to.iter_mut().zip(direction) {
+                    *to = E::mul(simd, factor, direction);
+                }
+            }
+        }
+    }
+}
+
+/// `to += factor · direction`.
+pub(crate) struct Accumulate<'a, E: Element> {
+    pub(crate) to: &'a mut [E],
+    pub(crate) factor: f64,
+    pub(crate) direction: &'a [E],
+}
+
+impl<E: Element> Accumulate<'_, E> {
+    /// Runs with the target features of `simd`.
+    pub(crate) fn run<S: Simd>(self, simd: S) {
+        simd.vectorize(self);
+    }
+}
+
+impl<E: Element> WithSimd for Accumulate<'_, E> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let factor = E::splat(simd, E::from_f64(self.factor));
+        for (to, &direction) in E::vectors_mut::<S>(self.to).iter_mut().zip(E::vectors::<S>(self.direction)) {
+            *to = E::fma(simd, factor, direction, *to);
+        }
+    }
+}

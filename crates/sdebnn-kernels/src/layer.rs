@@ -1,0 +1,301 @@
+//! One layer of a drift network on one tile of examples.
+
+use pulp::Simd;
+
+use crate::{
+    activation::Activation,
+    contraction::{Contraction, Finish, WeightStrides, Weights, pack},
+    element::Element,
+    geometry::Geometry,
+    weight_gradient::{ClassSums, Pairing, WeightGradient},
+};
+
+/// How a layer sees the time `t`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TimeInput {
+    /// Not at all: `W y + b`.
+    None,
+    /// As input 0: `W [t; y] + b`.
+    Concat,
+    /// As gate and shift: `(W y + b) · sigmoid(a t + c) + d t`.
+    Squash,
+}
+
+/// A linear layer and the activation that follows it.
+///
+/// Time never becomes an input of the contraction. Its part of the result is the same for all pixels of a class, so it is
+/// *folded* into one bias per class and output channel; a squash gate is folded into a copy of the weights.
+#[derive(Clone, Debug)]
+pub(crate) struct Layer {
+    pub(crate) geometry: Geometry,
+    transposed: Geometry,
+    pairing: Pairing,
+    /// (input, output) channels, without time.
+    pub(crate) channels: [usize; 2],
+    time: TimeInput,
+    pub(crate) activation: Activation,
+    /// Place of the first weight that is not a weight of time.
+    first: usize,
+    strides: WeightStrides,
+    /// Place of the biases: the number of weights.
+    biases: usize,
+    /// Number of parameters of the layer.
+    pub(crate) parameters: usize,
+}
+
+/// What time leaves behind when a layer is evaluated at a fixed `t`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Folded<E> {
+    /// `[class][output channel]`
+    bias: Vec<E>,
+    /// Weights with the gate multiplied in (squash only).
+    weights: Vec<E>,
+    /// Weights packed for the forward pass, and for the input gradient (convolutions only).
+    packed: [Vec<E>; 2],
+    /// Gates `sigmoid(a t + c)` (squash only).
+    gates: Vec<E>,
+}
+
+impl Layer {
+    /// Convolution with weights `[output][1 + input][ky][kx]`.
+    pub(crate) fn convolution(geometry: Geometry, channels: [usize; 2], activation: Activation) -> Self {
+        let [inputs, outputs] = channels;
+        let strides = WeightStrides { output: (inputs + 1) * geometry.taps, input: geometry.taps, tap: 1 };
+        let (first, weights) = (geometry.taps, outputs * strides.output);
+        Self::new(geometry, channels, TimeInput::Concat, activation, first, strides, weights)
+    }
+
+    /// Transposed convolution with weights `[1 + input][output][ky][kx]`.
+    pub(crate) fn transposed_convolution(geometry: Geometry, channels: [usize; 2], activation: Activation) -> Self {
+        let [inputs, outputs] = channels;
+        let strides = WeightStrides { output: geometry.taps, input: outputs * geometry.taps, tap: 1 };
+        let (first, weights) = (strides.input, (inputs + 1) * strides.input);
+        Self::new(geometry, channels, TimeInput::Concat, activation, first, strides, weights)
+    }
+
+    /// Dense layer with weights `[output][input]`, or `[output][1 + input]` if time is concatenated; `groups` vectors of
+    /// examples a tile.
+    pub(crate) fn dense(groups: usize, channels: [usize; 2], time: TimeInput, activation: Activation) -> Self {
+        let [inputs, outputs] = channels;
+        let first = usize::from(time == TimeInput::Concat);
+        let strides = WeightStrides { output: inputs + first, input: 1, tap: 0 };
+        let weights = outputs * strides.output;
+        Self::new(Geometry::pointwise(groups), channels, time, activation, first, strides, weights)
+    }
+
+    fn new(
+        geometry: Geometry,
+        channels: [usize; 2],
+        time: TimeInput,
+        activation: Activation,
+        first: usize,
+        strides: WeightStrides,
+        weights: usize,
+    ) -> Self {
+        let vectors = if time == TimeInput::Squash { 4 } else { 1 };
+        Self {
+            transposed: geometry.transposed(),
+            pairing: Pairing::new(&geometry, channels),
+            geometry,
+            channels,
+            time,
+            activation,
+            first,
+            strides,
+            biases: weights,
+            parameters: weights + vectors * channels[1],
+        }
+    }
+
+    /// Multiplications and additions of the contraction for one group of examples.
+    pub(crate) fn flops(&self) -> usize {
+        2 * self.geometry.links.len() * self.channels[0] * self.channels[1]
+    }
+
+    /// Numbers in the output image, per example.
+    pub(crate) fn outputs(&self) -> usize {
+        self.geometry.outputs * self.channels[1]
+    }
+
+    /// Numbers in the input image, per example.
+    pub(crate) fn inputs(&self) -> usize {
+        self.geometry.inputs * self.channels[0]
+    }
+
+    /// Vectors of scratch the weight gradient needs.
+    pub(crate) fn scratch_vectors(&self) -> usize {
+        self.pairing.scratch(self.channels)
+    }
+
+    /// Place of the weight with which `t` enters output channel `q` under `tap`.
+    fn time_weight(&self, q: usize, tap: usize) -> usize {
+        q * self.strides.output + tap * self.strides.tap
+    }
+
+    /// Folds the time `t` into biases (and weights, for a squash layer), and packs the weights of a convolution, those of
+    /// the input gradient only if `backward`.
+    pub(crate) fn fold<E: Element>(&self, t: f64, parameters: &[E], backward: bool) -> Folded<E> {
+        let mut folded = Folded::default();
+        let outputs = self.channels[1];
+        let (weights, biases) = parameters.split_at(self.biases);
+        for class in &self.geometry.classes {
+            folded.bias.extend_from_slice(&biases[..outputs]);
+            if self.time == TimeInput::Concat {
+                let first = folded.bias.len() - outputs;
+                for (q, bias) in folded.bias[first..].iter_mut().enumerate() {
+                    let seen: f64 = class.taps.iter().map(|&(tap, _)| weights[self.time_weight(q, tap)].to_f64()).sum();
+                    *bias = E::from_f64(bias.to_f64() + t * seen);
+                }
+            }
+        }
+        if self.time == TimeInput::Squash {
+            let (a, rest) = biases[outputs..].split_at(outputs);
+            let (c, d) = rest.split_at(outputs);
+            for (q, row) in weights.chunks_exact(self.strides.output).enumerate() {
+                let gate = 1.0 / (1.0 + (-a[q].to_f64() * t - c[q].to_f64()).exp());
+                folded.gates.push(E::from_f64(gate));
+                folded.weights.extend(row.iter().map(|w| E::from_f64(gate * w.to_f64())));
+                folded.bias[q] = E::from_f64(biases[q].to_f64() * gate + d[q].to_f64() * t);
+            }
+        }
+        if self.geometry.taps > 1 {
+            let (taps, [inputs, outputs]) = (self.geometry.taps, self.channels);
+            let [forward, transposed] = &mut folded.packed;
+            pack(&weights[self.first..], self.strides, taps, [inputs, outputs], forward);
+            if backward {
+                pack(&weights[self.first..], self.transposed_strides(), taps, [outputs, inputs], transposed);
+            }
+        }
+        folded
+    }
+
+    /// Strides of the input gradient, where input and output change roles.
+    fn transposed_strides(&self) -> WeightStrides {
+        WeightStrides { output: self.strides.input, input: self.strides.output, tap: self.strides.tap }
+    }
+
+    /// The weights of the contraction, time apart; `backward` for those of the input gradient.
+    fn weights<'a, E>(&self, parameters: &'a [E], folded: &'a Folded<E>, backward: bool) -> Weights<'a, E> {
+        let strides = if backward { self.transposed_strides() } else { self.strides };
+        match self.time {
+            TimeInput::Squash => Weights::InPlace(&folded.weights, strides),
+            _ if self.geometry.taps > 1 => Weights::Packed(&folded.packed[usize::from(backward)]),
+            TimeInput::None | TimeInput::Concat => Weights::InPlace(&parameters[self.first..self.biases], strides),
+        }
+    }
+
+    /// `y = W x + b`, then `finish`.
+    pub(crate) fn forward<'a, E: Element, S: Simd>(
+        &'a self,
+        simd: S,
+        parameters: &'a [E],
+        folded: &'a Folded<E>,
+        input: &'a [E::Vector<S>],
+        output: &'a mut [E::Vector<S>],
+        finish: Finish<'a, E::Vector<S>>,
+    ) {
+        Contraction::<E, S> {
+            geometry: &self.geometry,
+            channels: self.channels,
+            input,
+            weights: self.weights(parameters, folded, false),
+            bias: &folded.bias,
+            output,
+            finish,
+        }
+        .run(simd);
+    }
+
+    /// `dx = Wᵀ dy`, then `finish`.
+    pub(crate) fn input_gradient<'a, E: Element, S: Simd>(
+        &'a self,
+        simd: S,
+        parameters: &'a [E],
+        folded: &'a Folded<E>,
+        output_gradient: &'a [E::Vector<S>],
+        input_gradient: &'a mut [E::Vector<S>],
+        finish: Finish<'a, E::Vector<S>>,
+    ) {
+        Contraction::<E, S> {
+            geometry: &self.transposed,
+            channels: [self.channels[1], self.channels[0]],
+            input: output_gradient,
+            weights: self.weights(parameters, folded, true),
+            bias: &[],
+            output: input_gradient,
+            finish,
+        }
+        .run(simd);
+    }
+
+    /// Gradient of every parameter of the layer at time `t`, summed over the tile and written to `gradient`.
+    #[expect(clippy::too_many_arguments, reason = "two images, two parameter slices and scratch")]
+    pub(crate) fn weight_gradient<E: Element, S: Simd>(
+        &self,
+        simd: S,
+        t: f64,
+        parameters: &[E],
+        folded: &Folded<E>,
+        input: &[E::Vector<S>],
+        output_gradient: &[E::Vector<S>],
+        scratch: &mut [E::Vector<S>],
+        gradient: &mut [E],
+    ) {
+        let outputs = self.channels[1];
+        WeightGradient::<E, S> {
+            pairing: &self.pairing,
+            channels: self.channels,
+            input,
+            output_gradient,
+            strides: self.strides,
+            scratch,
+            gradient: &mut gradient[self.first..self.biases],
+        }
+        .run(simd);
+
+        let mut class_sums = vec![E::ZERO; self.geometry.classes.len() * outputs];
+        let sums = &mut class_sums;
+        simd.vectorize(ClassSums::<E, S> { simd, geometry: &self.geometry, channels: outputs, output_gradient, sums });
+        self.unfold(t, parameters, folded, &class_sums, gradient);
+    }
+
+    /// Gradients of biases and of the parameters of time, from the sums of the output gradient over each class.
+    fn unfold<E: Element>(&self, t: f64, parameters: &[E], folded: &Folded<E>, class_sums: &[E], gradient: &mut [E]) {
+        let outputs = self.channels[1];
+        let (weight_gradient, rest) = gradient.split_at_mut(self.biases);
+        for q in 0..outputs {
+            let mut total = 0.0;
+            let mut by_tap = vec![0.0; self.geometry.taps];
+            for (class, sums) in self.geometry.classes.iter().zip(class_sums.chunks_exact(outputs)) {
+                total += sums[q].to_f64();
+                for &(tap, _) in &class.taps {
+                    by_tap[tap] += sums[q].to_f64();
+                }
+            }
+            rest[q] = E::from_f64(total);
+            match self.time {
+                TimeInput::None => {}
+                TimeInput::Concat => {
+                    for (tap, sum) in by_tap.iter().enumerate() {
+                        weight_gradient[self.time_weight(q, tap)] = E::from_f64(t * sum);
+                    }
+                }
+                TimeInput::Squash => {
+                    // y = g (W x + b) + d t: so far `weight_gradient` holds the gradient of g W.
+                    let gate = folded.gates[q].to_f64();
+                    let row = q * self.strides.output..(q + 1) * self.strides.output;
+                    let mut gate_gradient = total * parameters[self.biases + q].to_f64();
+                    for (dw, w) in weight_gradient[row.clone()].iter_mut().zip(&parameters[row]) {
+                        gate_gradient += dw.to_f64() * w.to_f64();
+                        *dw = E::from_f64(gate * dw.to_f64());
+                    }
+                    let argument = gate_gradient * gate * (1.0 - gate);
+                    rest[q] = E::from_f64(gate * total);
+                    rest[outputs + q] = E::from_f64(t * argument);
+                    rest[2 * outputs + q] = E::from_f64(argument);
+                    rest[3 * outputs + q] = E::from_f64(t * total);
+                }
+            }
+        }
+    }
+}

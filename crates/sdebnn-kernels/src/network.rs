@@ -1,0 +1,279 @@
+//! A drift network as a list of layers on one tile of examples.
+
+use pulp::Simd;
+
+use crate::{
+    activation::Activation,
+    buffer::Buffer,
+    contraction::Finish,
+    element::Element,
+    elementwise::differentiate,
+    geometry::Geometry,
+    layer::{Folded, Layer},
+    problem::Drift,
+};
+
+/// The parameters of one evaluation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StageWeights<'a, E> {
+    pub(crate) t: f64,
+    pub(crate) parameters: &'a [E],
+    pub(crate) folded: &'a [Folded<E>],
+}
+
+/// The layers of a drift network for tiles of a given number of vectors of examples.
+#[derive(Clone, Debug)]
+pub(crate) struct Network {
+    pub(crate) layers: Vec<Layer>,
+    /// Parameters of all layers.
+    pub(crate) parameters: usize,
+    /// Vectors in one component of the state of a tile.
+    pub(crate) state: usize,
+    /// Where each vector of the state is found in the output of the last layer, if not in the same place: the output is read
+    /// as a flat `[channel][pixel]` array and re-interpreted in the shape of the state.
+    output_order: Option<Vec<usize>>,
+}
+
+impl Network {
+    /// The network with `groups` vectors of examples a tile; images take one.
+    pub(crate) fn new(drift: &Drift, groups: usize) -> Self {
+        match drift {
+            Drift::Dense { sizes, activation, time } => {
+                let last = sizes.len() - 2;
+                let layer = |(index, ends): (usize, &[usize])| {
+                    let activation = if index == last { Activation::Identity } else { *activation };
+                    Layer::dense(groups, [ends[0], ends[1]], *time, activation)
+                };
+                Self::from_layers(sizes.windows(2).enumerate().map(layer).collect(), groups * sizes[0], None)
+            }
+            Drift::Conv { shape, width, blocks, activation } => {
+                let (layers, end) = convolutions(*shape, *width, blocks, *activation);
+                Self::from_layers(layers, shape.iter().product(), reinterpretation(end, *shape))
+            }
+        }
+    }
+
+    fn from_layers(layers: Vec<Layer>, state: usize, output_order: Option<Vec<usize>>) -> Self {
+        let parameters = layers.iter().map(|layer| layer.parameters).sum();
+        Self { layers, parameters, state, output_order }
+    }
+
+    /// Floating-point operations of one evaluation of a tile, per lane.
+    pub(crate) fn flops(&self) -> usize {
+        self.layers.iter().map(Layer::flops).sum()
+    }
+
+    /// Every layer with its own part of the flat parameters.
+    fn with_parameters<'a, T>(
+        &'a self,
+        parameters: &'a [T],
+    ) -> impl DoubleEndedIterator<Item = (usize, &'a Layer, &'a [T])> {
+        let mut start = 0;
+        let parts: Vec<_> = self
+            .layers
+            .iter()
+            .enumerate()
+            .map(|(index, layer)| {
+                let part = &parameters[start..start + layer.parameters];
+                start += layer.parameters;
+                (index, layer, part)
+            })
+            .collect();
+        parts.into_iter()
+    }
+
+    /// Every layer with `t` folded into its parameters; for the backward pass as well if asked for.
+    pub(crate) fn fold<E: Element>(&self, t: f64, parameters: &[E], backward: bool) -> Vec<Folded<E>> {
+        self.with_parameters(parameters).map(|(_, layer, parameters)| layer.fold(t, parameters, backward)).collect()
+    }
+
+    /// `f = f_w(h, t)`, with `h` in `workspace.inputs[0]`. `kept[l]` receives the values of layer `l` before its activation.
+    pub(crate) fn forward<E: Element, S: Simd>(
+        &self,
+        simd: S,
+        weights: StageWeights<'_, E>,
+        workspace: &mut Workspace<E>,
+        kept: &mut [Option<&mut [E]>],
+        output: &mut [E],
+    ) {
+        let last = self.layers.len() - 1;
+        for (index, layer, parameters) in self.with_parameters(weights.parameters) {
+            let folded = &weights.folded[index];
+            let (before, after) = workspace.inputs.split_at_mut(index + 1);
+            let input = E::vectors::<S>(&before[index]);
+            if index == last {
+                let to = if self.output_order.is_some() { &mut workspace.permuted[..] } else { &mut *output };
+                layer.forward(simd, parameters, folded, input, E::vectors_mut::<S>(to), Finish::Keep);
+                continue;
+            }
+            let next = E::vectors_mut::<S>(&mut after[0]);
+            match &mut kept[index] {
+                Some(slot) => {
+                    let finish = Finish::ActivateInto(layer.activation, next);
+                    layer.forward(simd, parameters, folded, input, E::vectors_mut::<S>(slot), finish);
+                }
+                None => layer.forward(simd, parameters, folded, input, next, Finish::Activate(layer.activation)),
+            }
+        }
+        if let Some(order) = &self.output_order {
+            let from = E::vectors::<S>(&workspace.permuted);
+            for (to, &place) in E::vectors_mut::<S>(output).iter_mut().zip(order) {
+                *to = from[place];
+            }
+        }
+    }
+
+    /// Given the gradient of `f` in `workspace.gradients[0]` and `h` in `workspace.inputs[0]`: the gradient of the parameters in
+    /// `gradient`, and the gradient of `h` in `workspace.gradients[0]`. What the forward pass did not keep is computed again.
+    pub(crate) fn backward<E: Element, S: Simd>(
+        &self,
+        simd: S,
+        weights: StageWeights<'_, E>,
+        workspace: &mut Workspace<E>,
+        kept: &[Option<&[E]>],
+        gradient: &mut [E],
+    ) {
+        self.replay(simd, weights, workspace, kept);
+        if let Some(order) = &self.output_order {
+            let from = E::vectors::<S>(&workspace.gradients[0]);
+            let to = E::vectors_mut::<S>(&mut workspace.permuted);
+            for (&place, &value) in order.iter().zip(from) {
+                to[place] = value;
+            }
+            workspace.gradients[0][..workspace.permuted.len()].copy_from_slice(&workspace.permuted);
+        }
+        let mut end = self.parameters;
+        for (index, layer, parameters) in self.with_parameters(weights.parameters).rev() {
+            let folded = &weights.folded[index];
+            let [current, next] = &mut workspace.gradients;
+            let lanes = E::lanes::<S>();
+            let output_gradient = E::vectors::<S>(&current[..layer.outputs() * lanes]);
+            let input = E::vectors::<S>(&workspace.inputs[index]);
+            let start = end - layer.parameters;
+            layer.weight_gradient(
+                simd,
+                weights.t,
+                parameters,
+                folded,
+                input,
+                output_gradient,
+                E::vectors_mut::<S>(&mut workspace.sums[..layer.scratch_vectors() * lanes]),
+                &mut gradient[start..end],
+            );
+            end = start;
+            let finish = match index.checked_sub(1).map(|previous| (previous, self.layers[previous].activation)) {
+                None | Some((_, Activation::Identity)) => Finish::Keep,
+                Some((previous, _)) => Finish::Multiply(E::vectors::<S>(&workspace.slopes[previous])),
+            };
+            let input_gradient = E::vectors_mut::<S>(&mut next[..layer.inputs() * lanes]);
+            layer.input_gradient(simd, parameters, folded, output_gradient, input_gradient, finish);
+            workspace.gradients.swap(0, 1);
+        }
+    }
+
+    /// Fills the inputs of all layers and the slopes of all activations.
+    fn replay<E: Element, S: Simd>(
+        &self,
+        simd: S,
+        weights: StageWeights<'_, E>,
+        workspace: &mut Workspace<E>,
+        kept: &[Option<&[E]>],
+    ) {
+        let last = self.layers.len() - 1;
+        for (index, layer, parameters) in self.with_parameters(weights.parameters) {
+            if index == last {
+                break;
+            }
+            let folded = &weights.folded[index];
+            let (before, after) = workspace.inputs.split_at_mut(index + 1);
+            let input = E::vectors::<S>(&before[index]);
+            let next = E::vectors_mut::<S>(&mut after[0]);
+            let slopes = E::vectors_mut::<S>(&mut workspace.slopes[index]);
+            match kept[index] {
+                Some(slot) => differentiate::<E, S>(simd, layer.activation, E::vectors::<S>(slot), next, slopes),
+                None => {
+                    let finish = Finish::Differentiate(layer.activation, next);
+                    layer.forward(simd, parameters, folded, input, slopes, finish);
+                }
+            }
+        }
+    }
+}
+
+/// Memory in which one tile passes through a network.
+#[derive(Debug)]
+pub(crate) struct Workspace<E> {
+    /// Input of each layer.
+    pub(crate) inputs: Vec<Buffer<E>>,
+    /// Slope of the activation of each layer but the last.
+    slopes: Vec<Buffer<E>>,
+    /// Gradient of the output of the current layer, and of its input.
+    pub(crate) gradients: [Buffer<E>; 2],
+    /// Lane-wise sums of a weight gradient.
+    sums: Buffer<E>,
+    /// Output of the last layer before it is re-interpreted.
+    permuted: Buffer<E>,
+}
+
+impl<E: Element> Workspace<E> {
+    /// Memory for `network` with vectors of `lanes` examples; without `backward`, only what a forward pass needs.
+    pub(crate) fn new(network: &Network, lanes: usize, backward: bool) -> Self {
+        let layers = &network.layers;
+        let largest = layers.iter().map(|l| l.outputs().max(l.inputs())).max().unwrap_or(0);
+        let sums = layers.iter().map(Layer::scratch_vectors).max().unwrap_or(0);
+        let if_backward = |vectors: usize| if backward { Buffer::new(vectors * lanes) } else { Buffer::new(0) };
+        Self {
+            inputs: layers.iter().map(|l| Buffer::new(l.inputs() * lanes)).collect(),
+            slopes: layers[..layers.len() - 1].iter().map(|l| if_backward(l.outputs())).collect(),
+            gradients: [if_backward(largest), if_backward(largest)],
+            sums: if_backward(sums),
+            permuted: Buffer::new(network.output_order.as_ref().map_or(0, |_| network.state * lanes)),
+        }
+    }
+}
+
+/// The layers of a convolutional drift, and the shape of its output.
+fn convolutions(
+    shape: [usize; 3],
+    hidden: usize,
+    blocks: &[usize],
+    activation: Activation,
+) -> (Vec<Layer>, [usize; 3]) {
+    let [mut channels, mut height, mut width] = shape;
+    let mut layers = Vec::new();
+    for (group, &count) in blocks.iter().enumerate() {
+        let last_group = group + 1 == blocks.len();
+        let same = Geometry::convolution(height, width, 1, 1);
+        let down = Geometry::convolution(height, width, 2, 1);
+        let up = Geometry::transposed_convolution(height / 2, width / 2);
+        let trim = Geometry::convolution(height + 2, width + 2, 1, 0);
+        for block in 0..count {
+            let last = last_group && block + 1 == count;
+            let after = if last { Activation::Identity } else { activation };
+            layers.push(Layer::convolution(same.clone(), [channels, hidden], activation));
+            layers.push(Layer::convolution(down.clone(), [hidden, hidden], activation));
+            layers.push(Layer::transposed_convolution(up.clone(), [hidden, hidden], activation));
+            layers.push(Layer::convolution(trim.clone(), [hidden, channels], after));
+        }
+        if !last_group {
+            layers.push(Layer::convolution(down, [channels, 4 * channels], Activation::Identity));
+            (channels, height, width) = (4 * channels, height / 2, width / 2);
+        }
+    }
+    (layers, [channels, height, width])
+}
+
+/// For each place of `[pixel][channel]` in shape `to`, the place of the same number in shape `from`, both flattened
+/// `[channel][pixel]` in between.
+fn reinterpretation(from: [usize; 3], to: [usize; 3]) -> Option<Vec<usize>> {
+    if from == to {
+        return None;
+    }
+    let (from_pixels, to_pixels) = (from[1] * from[2], to[1] * to[2]);
+    let place = |index: usize| {
+        let (pixel, channel) = (index / to[0], index % to[0]);
+        let flat = channel * to_pixels + pixel;
+        flat % from_pixels * from[0] + flat / from_pixels
+    };
+    Some((0..to.iter().product()).map(place).collect())
+}

@@ -1,0 +1,383 @@
+//! Whole solves of a batch: the public entry points.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use rayon::prelude::*;
+
+use crate::{
+    buffer::Buffer,
+    carry::{Call, Carry, CarryBack, TileAdjoint, TileMemory},
+    element::Element,
+    error::Error,
+    instructions::InstructionSet,
+    network::Network,
+    problem::Problem,
+    tape::{Tape, TapePlan},
+    tiling::Tiling,
+};
+
+/// How a [`Solver`] works, as opposed to what it computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Bytes a tape may take. The states and drifts of all steps are kept in any case; hidden layers are kept as far as the
+    /// budget reaches and computed again otherwise, with the same results to the last bit. Default: 512 MiB.
+    pub tape_budget: usize,
+    /// Which vector instructions to use.
+    pub instructions: InstructionSet,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { tape_budget: 512 << 20, instructions: InstructionSet::Detect }
+    }
+}
+
+/// What goes into a solve of `samples` weight samples on a batch of `batch` examples.
+#[derive(Clone, Copy, Debug)]
+pub struct Inputs<'a, E> {
+    /// Number `S` of weight samples.
+    pub samples: usize,
+    /// Number `B` of examples.
+    pub batch: usize,
+    /// `[evaluation][S][P]`: the parameters at every drift evaluation.
+    pub weights: &'a [E],
+    /// `[component][S][B][F]`: the state at the first time.
+    pub state: &'a [E],
+    /// `ξ`, the strength of the residual term.
+    pub xi: E,
+    /// `[B]`: factors on the vector field of each example.
+    pub time_scale: Option<&'a [E]>,
+}
+
+/// Gradients of a solve.
+#[derive(Debug)]
+pub struct Gradients<'a, E> {
+    /// `[component][S][B][F]`: of the initial state.
+    pub state: &'a mut [E],
+    /// `[evaluation][S][P]`: of the weights.
+    pub weights: &'a mut [E],
+    /// Of `ξ`.
+    pub xi: &'a mut E,
+}
+
+/// Bytes of weight gradients that tiles may hold before they are summed. A tile's gradients are as large as the weights of all
+/// its evaluations, so tiles work through the steps in segments, and through the batch in waves, both of a length that does
+/// not depend on the number of threads.
+const GRADIENT_MEMORY: usize = 64 << 20;
+
+/// Fewest tiles a wave may have: they are what threads share.
+const SMALLEST_WAVE: usize = 8;
+
+/// Evaluations whose weights a thread prepares at a time, at least: fewer are not worth waking one.
+const FOLDED_TOGETHER: usize = 8;
+
+/// Solves a [`Problem`] for batches of examples, on the threads of the current rayon pool.
+///
+/// The result does not depend on the number of threads, to the last bit. Memory is kept between calls.
+#[derive(Debug)]
+pub struct Solver<E> {
+    problem: Problem,
+    settings: Settings,
+    times: Vec<f64>,
+    lanes: usize,
+    prepared: Mutex<HashMap<usize, Arc<Prepared<E>>>>,
+    tapes: Mutex<Vec<Buffer<E>>>,
+}
+
+/// A network for one size of tile, with memory that tiles have finished with.
+#[derive(Debug)]
+struct Prepared<E> {
+    network: Network,
+    idle: [Mutex<Vec<TileMemory<E>>>; 2],
+}
+
+/// A panic elsewhere cannot leave pooled memory in a state that matters: it is overwritten before it is read.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<E: Element> Solver<E> {
+    /// A solver with default settings.
+    #[must_use]
+    pub fn new(problem: Problem) -> Self {
+        Self::with_settings(problem, Settings::default())
+    }
+
+    /// A solver with given settings.
+    #[must_use]
+    pub fn with_settings(problem: Problem, settings: Settings) -> Self {
+        Self {
+            times: problem.evaluation_times(),
+            lanes: settings.instructions.lanes::<E>(),
+            problem,
+            settings,
+            prepared: Mutex::default(),
+            tapes: Mutex::default(),
+        }
+    }
+
+    /// The problem solved.
+    #[must_use]
+    pub fn problem(&self) -> &Problem {
+        &self.problem
+    }
+
+    /// Carries the state to the last time: `state` (in the layout of [`Inputs::state`]) receives the result.
+    ///
+    /// # Errors
+    /// If a slice has the wrong length.
+    pub fn forward(&self, inputs: &Inputs<'_, E>, state: &mut [E]) -> Result<(), Error> {
+        self.run_forward(inputs, state, None)
+    }
+
+    /// As [`Solver::forward`], and records what [`Solver::backward`] needs.
+    ///
+    /// # Errors
+    /// If a slice has the wrong length.
+    pub fn record(&self, inputs: &Inputs<'_, E>, state: &mut [E]) -> Result<Tape<E>, Error> {
+        self.check(inputs)?;
+        let tiling = self.tiling(inputs);
+        let prepared = self.prepare(&tiling);
+        let tiles = inputs.samples * tiling.tiles;
+        let budget = self.settings.tape_budget / size_of::<E>() / tiles;
+        let (steps, evaluations) = (self.problem.steps(), self.problem.evaluations());
+        let components = self.problem.components();
+        let plan = TapePlan::new(&prepared.network, self.lanes, components, steps, evaluations, budget);
+        let length = plan.length * tiles;
+        let pooled = {
+            let mut tapes = lock(&self.tapes);
+            let found = tapes.iter().position(|memory| memory.len() == length);
+            found.map(|index| tapes.swap_remove(index))
+        };
+        let memory = pooled.unwrap_or_else(|| Buffer::new(length));
+        let mut tape = Tape { plan, memory, extents: (inputs.samples, inputs.batch) };
+        self.run_forward(inputs, state, Some(&mut tape))?;
+        Ok(tape)
+    }
+
+    /// Given the gradient of a scalar with respect to the final state, its gradients with respect to initial state, weights
+    /// and `ξ`: those of the discrete solve. `inputs` must be those of the recording.
+    ///
+    /// # Errors
+    /// If a slice has the wrong length, or the tape was recorded for another number of samples or examples.
+    pub fn backward(
+        &self,
+        inputs: &Inputs<'_, E>,
+        tape: Tape<E>,
+        final_gradient: &[E],
+        gradients: Gradients<'_, E>,
+    ) -> Result<(), Error> {
+        self.check(inputs)?;
+        let state = self.problem.components() * inputs.samples * inputs.batch * self.problem.features();
+        check_length("the gradient of the final state", state, final_gradient.len())?;
+        check_length("the gradient of the initial state", state, gradients.state.len())?;
+        check_length("the gradient of the weights", inputs.weights.len(), gradients.weights.len())?;
+        let requested = (inputs.samples, inputs.batch);
+        let tiling = self.tiling(inputs);
+        let tiles = inputs.samples * tiling.tiles;
+        if tape.extents != requested || tape.memory.len() != tape.plan.length * tiles {
+            return Err(Error::ForeignTape { recorded: tape.extents, requested });
+        }
+        self.run_backward(inputs, &tape, final_gradient, gradients);
+        lock(&self.tapes).push(tape.memory);
+        Ok(())
+    }
+
+    fn check(&self, inputs: &Inputs<'_, E>) -> Result<(), Error> {
+        let Inputs { samples, batch, .. } = *inputs;
+        if samples == 0 || batch == 0 {
+            return Err(Error::Empty { samples, batch });
+        }
+        let evaluations = self.problem.evaluations();
+        check_length("weights", evaluations * samples * self.problem.parameters(), inputs.weights.len())?;
+        let state = self.problem.components() * samples * batch * self.problem.features();
+        check_length("the initial state", state, inputs.state.len())?;
+        inputs.time_scale.map_or(Ok(()), |scale| check_length("the time scale", batch, scale.len()))
+    }
+
+    fn tiling(&self, inputs: &Inputs<'_, E>) -> Tiling {
+        Tiling::new(self.problem.drift(), inputs.batch, self.lanes)
+    }
+
+    fn prepare(&self, tiling: &Tiling) -> Arc<Prepared<E>> {
+        let mut prepared = lock(&self.prepared);
+        let entry = prepared.entry(tiling.groups).or_insert_with(|| {
+            let network = Network::new(self.problem.drift(), tiling.groups);
+            Arc::new(Prepared { network, idle: Default::default() })
+        });
+        Arc::clone(entry)
+    }
+
+    /// Runs `work` with memory for a tile.
+    fn with_memory(
+        &self,
+        prepared: &Prepared<E>,
+        tiling: &Tiling,
+        backward: bool,
+        work: impl FnOnce(&mut TileMemory<E>),
+    ) {
+        let idle = &prepared.idle[usize::from(backward)];
+        let pooled = lock(idle).pop();
+        let mut memory = pooled.unwrap_or_else(|| {
+            let components = self.problem.components();
+            TileMemory::new(&prepared.network, self.lanes, tiling.groups, components, backward)
+        });
+        work(&mut memory);
+        lock(idle).push(memory);
+    }
+
+    fn call<'a>(&'a self, inputs: &Inputs<'a, E>, network: &'a Network, backward: bool) -> Call<'a, E> {
+        let (weights, samples, times) = (inputs.weights, inputs.samples, &self.times);
+        let rows = weights.par_chunks_exact(network.parameters).enumerate().with_min_len(FOLDED_TOGETHER);
+        let folded = rows.map(|(place, row)| network.fold(times[place / samples], row, backward)).collect();
+        Call { problem: &self.problem, network, times, weights, folded, samples, xi: inputs.xi.to_f64() }
+    }
+
+    /// The rows of tile `tile` of sample `sample` in each component of a state.
+    fn rows<'a>(
+        &self,
+        inputs: &Inputs<'_, E>,
+        tiling: &Tiling,
+        sample: usize,
+        tile: usize,
+        state: &'a [E],
+    ) -> Vec<&'a [E]> {
+        let features = self.problem.features();
+        let examples = tiling.examples(tile);
+        let component = |index: usize| {
+            let first = (index * inputs.samples + sample) * inputs.batch;
+            &state[(first + examples.start) * features..(first + examples.end) * features]
+        };
+        (0..self.problem.components()).map(component).collect()
+    }
+
+    /// The rows of every tile in each component of a state, by sample, then tile.
+    fn all_rows_mut<'a>(&self, inputs: &Inputs<'_, E>, tiling: &Tiling, state: &'a mut [E]) -> Vec<Vec<&'a mut [E]>> {
+        let features = self.problem.features();
+        let mut tiles: Vec<Vec<_>> = (0..inputs.samples * tiling.tiles).map(|_| Vec::new()).collect();
+        for component in state.chunks_exact_mut(inputs.samples * inputs.batch * features) {
+            let rows = component
+                .chunks_exact_mut(inputs.batch * features)
+                .flat_map(|sample| sample.chunks_mut(tiling.groups * tiling.lanes * features));
+            for (tile, rows) in tiles.iter_mut().zip(rows) {
+                tile.push(rows);
+            }
+        }
+        tiles
+    }
+
+    fn run_forward(&self, inputs: &Inputs<'_, E>, state: &mut [E], tape: Option<&mut Tape<E>>) -> Result<(), Error> {
+        self.check(inputs)?;
+        check_length("the final state", inputs.state.len(), state.len())?;
+        let tiling = self.tiling(inputs);
+        let prepared = self.prepare(&tiling);
+        let call = self.call(inputs, &prepared.network, false);
+        let elements = tiling.elements();
+        let outputs = self.all_rows_mut(inputs, &tiling, state);
+        let (plan, tapes): (_, Vec<_>) = match tape {
+            Some(tape) => (Some(&tape.plan), tape.memory.chunks_exact_mut(tape.plan.length).map(Some).collect()),
+            None => (None, outputs.iter().map(|_| None).collect()),
+        };
+        outputs.into_par_iter().zip(tapes).enumerate().with_max_len(1).for_each(|(task, (outputs, tape))| {
+            let (sample, tile) = (task / tiling.tiles, task % tiling.tiles);
+            self.with_memory(&prepared, &tiling, false, |memory| {
+                let rows = self.rows(inputs, &tiling, sample, tile, inputs.state);
+                for (rows, to) in rows.into_iter().zip(memory.state.chunks_exact_mut(elements)) {
+                    tiling.load(tile, rows, to);
+                }
+                tiling.load_scale(tile, inputs.time_scale, &mut memory.scale);
+                let tape = plan.zip(tape);
+                self.settings.instructions.dispatch(Carry { call: &call, sample, memory, tape });
+                for (from, rows) in memory.state.chunks_exact(elements).zip(outputs) {
+                    tiling.store(tile, from, rows);
+                }
+            });
+        });
+        Ok(())
+    }
+
+    fn run_backward(&self, inputs: &Inputs<'_, E>, tape: &Tape<E>, final_gradient: &[E], gradients: Gradients<'_, E>) {
+        let tiling = self.tiling(inputs);
+        let prepared = self.prepare(&tiling);
+        let call = self.call(inputs, &prepared.network, true);
+        let elements = tiling.elements();
+        let (steps, stages) = (self.problem.steps(), self.problem.method().stages());
+        let parameters = prepared.network.parameters;
+        let per_step = stages * parameters;
+        let affordable = (GRADIENT_MEMORY / size_of::<E>() / per_step).max(1);
+        let tiles = inputs.samples * tiling.tiles;
+        let wave = affordable.clamp(SMALLEST_WAVE.min(tiles), tiles);
+        let segment = (affordable / wave).clamp(1, steps);
+        let mut partial = Buffer::new(wave * segment * per_step);
+
+        gradients.weights.fill(E::ZERO);
+        let mut xi = 0.0;
+        let mut outputs = self.all_rows_mut(inputs, &tiling, gradients.state);
+        for (index, outputs) in outputs.chunks_mut(wave).enumerate() {
+            let first_tile = index * wave;
+            let mut adjoints: Vec<_> = (first_tile..first_tile + outputs.len())
+                .map(|task| {
+                    let mut adjoint = TileAdjoint::new(self.problem.components(), elements);
+                    let (sample, tile) = (task / tiling.tiles, task % tiling.tiles);
+                    let rows = self.rows(inputs, &tiling, sample, tile, final_gradient);
+                    for (rows, to) in rows.into_iter().zip(adjoint.state.chunks_exact_mut(elements)) {
+                        tiling.load(tile, rows, to);
+                    }
+                    adjoint
+                })
+                .collect();
+            for end in (1..=steps).rev().step_by(segment) {
+                let range = end.saturating_sub(segment)..end;
+                let length = range.len() * per_step;
+                let partial = &mut partial[..outputs.len() * length];
+                let work = adjoints.par_iter_mut().zip(partial.par_chunks_exact_mut(length)).enumerate();
+                work.with_max_len(1).for_each(|(offset, (adjoint, weight_gradient))| {
+                    let task = first_tile + offset;
+                    let (sample, tile) = (task / tiling.tiles, task % tiling.tiles);
+                    self.with_memory(&prepared, &tiling, true, |memory| {
+                        tiling.load_scale(tile, inputs.time_scale, &mut memory.scale);
+                        self.settings.instructions.dispatch(CarryBack {
+                            call: &call,
+                            sample,
+                            steps: range.clone(),
+                            memory,
+                            plan: &tape.plan,
+                            tape: &tape.memory[task * tape.plan.length..(task + 1) * tape.plan.length],
+                            adjoint,
+                            weight_gradient,
+                        });
+                    });
+                });
+                let evaluations = range.start * stages..range.end * stages;
+                let row = inputs.samples * parameters;
+                let to = &mut gradients.weights[evaluations.start * row..evaluations.end * row];
+                to.par_chunks_exact_mut(parameters).enumerate().for_each(|(place, to)| {
+                    let (evaluation, sample) = (place / inputs.samples, place % inputs.samples);
+                    for (offset, partial) in partial.chunks_exact(length).enumerate() {
+                        if (first_tile + offset) / tiling.tiles == sample {
+                            let from = &partial[evaluation * parameters..(evaluation + 1) * parameters];
+                            for (to, &from) in to.iter_mut().zip(from) {
+                                *to += from;
+                            }
+                        }
+                    }
+                });
+            }
+            for (offset, (adjoint, rows)) in adjoints.iter().zip(outputs).enumerate() {
+                let tile = (first_tile + offset) % tiling.tiles;
+                for (from, rows) in adjoint.state.chunks_exact(elements).zip(rows) {
+                    tiling.store(tile, from, rows);
+                }
+                xi += adjoint.xi;
+            }
+        }
+        *gradients.xi = E::from_f64(xi);
+    }
+}
+
+fn check_length(what: &'static str, expected: usize, actual: usize) -> Result<(), Error> {
+    if expected == actual { Ok(()) } else { Err(Error::Length { what, expected, actual }) }
+}
