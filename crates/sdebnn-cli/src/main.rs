@@ -12,6 +12,10 @@ use sdebnn_train::experiment::toy::{self, ToyConfig, ToySummary};
 use arguments::{Arguments, Command, Experiment, ReproduceArguments};
 use progress::Progress;
 
+/// Tensors come and go with every operation; glibc would hand their memory back to the system each time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     match run(Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,

@@ -162,5 +162,8 @@ fn a_diverging_run_says_where_and_what_to_try() {
     let directory = tempfile::tempdir().expect("a directory");
     let settings = ["--model", "sde-bnn", "--set", "train.learning_rate=1e30"];
     let message = error(&toy(&directory.path().join("run"), &settings));
-    assert!(message.contains("sde-bnn, epoch") && message.contains("not finite") && message.contains("try"), "{message}");
+    assert!(
+        message.contains("sde-bnn, epoch") && message.contains("not finite") && message.contains("try"),
+        "{message}"
+    );
 }

@@ -8,8 +8,10 @@ use burn::tensor::{DType, Device, Tensor};
 use crate::activation::Activation;
 use crate::brownian::{BrownianPath, BrownianTree};
 use crate::config::{DynamicsConfig, Estimator, HeadConfig, ModelConfig};
+use crate::controller::Controller;
 use crate::drift::Drift;
 use crate::dynamics::{Dynamics, FirstOrder, HeavyBall, Nesterov};
+use crate::engine::Engine;
 use crate::error::{ConfigError, SolveError};
 use crate::likelihood::Target;
 use crate::mlp::{Mlp, parameter};
@@ -120,14 +122,31 @@ impl SdeBnn {
             .likelihood
             .scale()
             .map(|s| parameter(vec![s.scale.ln()], [1], device, dtype).set_require_grad(s.learn));
-        Ok(Self {
+        let model = Self {
             w0: parameter(layout.init(stream.child(0)), [layout.len()], device, dtype),
             phi,
             head: head.map(|sizes| Mlp::init(&sizes, stream.child(2), device, dtype)),
             xi: parameter(vec![xi], [1], device, dtype).set_require_grad(learn_xi),
             log_scale,
             architecture: Arc::new(Architecture { config: config.clone(), drift, partition, features, outputs }),
-        })
+        };
+        model.check_engine(device, dtype)?;
+        Ok(model)
+    }
+
+    /// An engine that was asked for by name must be able to do the work.
+    fn check_engine(&self, device: &Device, dtype: DType) -> Result<(), ConfigError> {
+        let solver = &self.config().solver;
+        let able = solver.engine.allows_kernels(device, dtype)
+            && solver.controller == Controller::Fixed
+            && self.drift().kernel().is_some()
+            && self.dynamics().kernel().is_some();
+        ConfigError::unless(
+            able || solver.engine != Engine::Fused,
+            "solver.engine",
+            &solver.engine,
+            "\"auto\": there are kernels for a fixed grid on the CPU, first-order and Nesterov dynamics only",
+        )
     }
 
     /// The configuration that the model was built from.

@@ -1,4 +1,4 @@
-//! Every golden case, in float64: values to 1e-9, gradients to 1e-8, adaptive cases with exactly the recorded attempts.
+//! Every golden case, in float64, through both engines: values to 1e-9, gradients to 1e-8, adaptive cases with exactly the recorded attempts.
 //!
 //! `SDEBNN_FIXTURES=DIR` runs the cases of another directory.
 
@@ -11,6 +11,7 @@ use sdebnn::burn::module::Param;
 use sdebnn::burn::tensor::{DType, Device, Gradients, Int, Tensor, TensorData};
 use sdebnn::config::{DriftConfig, DynamicsConfig, HeadConfig, ModelConfig, WeightsConfig};
 use sdebnn::controller::{Controller, SolverConfig};
+use sdebnn::engine::Engine;
 use sdebnn::likelihood::{Likelihood, Scale, Target};
 use sdebnn::mlp::{Affine, Mlp};
 use sdebnn::model::{Law, SdeBnn};
@@ -40,11 +41,15 @@ fn golden() {
     let mut failures = Vec::new();
     for file in &files {
         let case = Case::read(file);
-        let problems = case.run();
-        println!("{} {}", if problems.is_empty() { "ok    " } else { "FAILED" }, case.meta.name);
-        failures.extend(problems.into_iter().map(|p| format!("{}: {p}", case.meta.name)));
+        // Adaptive solves have no kernels.
+        let engines = if case.meta.adaptive { &[Engine::Reference][..] } else { &[Engine::Reference, Engine::Fused] };
+        for &engine in engines {
+            let problems = case.run(engine);
+            println!("{} {} {engine:?}", if problems.is_empty() { "ok    " } else { "FAILED" }, case.meta.name);
+            failures.extend(problems.into_iter().map(|p| format!("{} {engine:?}: {p}", case.meta.name)));
+        }
     }
-    assert!(failures.is_empty(), "{} of {} cases differ:\n{}", failures.len(), files.len(), failures.join("\n"));
+    assert!(failures.is_empty(), "{} differences in {} cases:\n{}", failures.len(), files.len(), failures.join("\n"));
 }
 
 /// The settings of a case, in the generator's words.
@@ -141,7 +146,7 @@ impl Case {
         Mlp { layers: layers.collect() }
     }
 
-    fn config(&self) -> ModelConfig {
+    fn config(&self, engine: Engine) -> ModelConfig {
         let m = &self.meta;
         ModelConfig {
             augment: m.aug,
@@ -183,7 +188,7 @@ impl Case {
                     ..Default::default()
                 }
             } else {
-                SolverConfig { method: named(&m.method), t1: m.t1, steps: m.steps, ..Default::default() }
+                SolverConfig { engine, method: named(&m.method), t1: m.t1, steps: m.steps, ..Default::default() }
             },
             head: match m.head.as_str() {
                 "none" => HeadConfig::First {},
@@ -200,9 +205,9 @@ impl Case {
         }
     }
 
-    fn model(&self, device: &Device) -> SdeBnn {
+    fn model(&self, engine: Engine, device: &Device) -> SdeBnn {
         let (shape, _) = self.get("x").expect("x");
-        let config = self.config();
+        let config = self.config(engine);
         let mut model = SdeBnn::new(&config, &shape[1..], self.meta.n_out, Stream::root(0), device, DType::F64)
             .unwrap_or_else(|e| panic!("{}: {e}", self.meta.name));
         model.w0 = Param::from_tensor(self.tensor("w0", device));
@@ -222,9 +227,9 @@ impl Case {
     }
 
     /// What differs.
-    fn run(&self) -> Vec<String> {
+    fn run(&self, engine: Engine) -> Vec<String> {
         let device = Device::flex().autodiff();
-        let model = self.model(&device);
+        let model = self.model(engine, &device);
         let (shape, _) = self.get("x").expect("x");
         let (batch, width) = (shape[0], shape[1..].iter().product::<usize>());
         let x = Tensor::<1>::from_data(TensorData::new(self.numbers("x"), [batch * width]), (&device, DType::F64))

@@ -57,8 +57,10 @@ impl BrownianTree {
         cell
     }
 
+    /// The nearest point of the lattice: doubles near `1.5 · 2^52` lattice spacings are spaced by just that, so the addition rounds.
     fn snap(&self, value: f64) -> f64 {
-        libm::rint(value / self.lattice) * self.lattice
+        let anchor = 1.5 * (1u64 << 52) as f64 * self.lattice;
+        (value + anchor) - anchor
     }
 
     /// Adds the increments of `cells` to `out`.
