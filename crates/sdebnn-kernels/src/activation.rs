@@ -78,6 +78,16 @@ pub(crate) trait Function<E: Element>: Copy {
     fn value<S: Simd>(self, simd: S, x: E::Vector<S>) -> E::Vector<S>;
     /// The value and the derivative, sharing what they have in common.
     fn value_and_slope<S: Simd>(self, simd: S, x: E::Vector<S>) -> (E::Vector<S>, E::Vector<S>);
+    /// What to keep for [`Function::restore`]: the argument, or the value where the derivative is cheaper from that.
+    #[inline(always)]
+    fn keep<S: Simd>(self, x: E::Vector<S>, _value: E::Vector<S>) -> E::Vector<S> {
+        x
+    }
+    /// The value and the derivative from what was kept, with the same bits as [`Function::value_and_slope`].
+    #[inline(always)]
+    fn restore<S: Simd>(self, simd: S, kept: E::Vector<S>) -> (E::Vector<S>, E::Vector<S>) {
+        self.value_and_slope(simd, kept)
+    }
 }
 
 /// `x · sigmoid(slope · x)`.
@@ -88,7 +98,7 @@ struct SigmoidWeighted<E>(E);
 #[inline(always)]
 fn sigmoid<E: Element, S: Simd>(simd: S, x: E::Vector<S>) -> E::Vector<S> {
     let one = E::splat(simd, E::ONE);
-    let e = exp::<E, S>(simd, E::bound(simd, E::sub(simd, E::splat(simd, E::ZERO), x), E::EXP_LIMIT));
+    let e = exp::<E, S>(simd, E::clamp(simd, E::sub(simd, E::splat(simd, E::ZERO), x), E::EXP_LIMIT));
     E::div(simd, one, E::add(simd, one, e))
 }
 
@@ -119,7 +129,7 @@ impl<E: Element> Function<E> for Mish {
     fn value_and_slope<S: Simd>(self, simd: S, x: E::Vector<S>) -> (E::Vector<S>, E::Vector<S>) {
         let (one, two) = (E::splat(simd, E::ONE), E::splat(simd, E::from_f64(2.0)));
         let saturation = E::splat(simd, E::SATURATION);
-        let bounded = E::bound(simd, x, E::EXP_LIMIT);
+        let bounded = E::clamp(simd, x, E::EXP_LIMIT);
         let bounded = E::if_greater(simd, bounded, saturation, saturation, bounded);
         let e = exp::<E, S>(simd, bounded);
         let n = E::mul(simd, e, E::add(simd, e, two));
@@ -163,7 +173,14 @@ impl<E: Element> Function<E> for Tanh {
     }
     #[inline(always)]
     fn value_and_slope<S: Simd>(self, simd: S, x: E::Vector<S>) -> (E::Vector<S>, E::Vector<S>) {
-        let value = <Self as Function<E>>::value(self, simd, x);
+        <Self as Function<E>>::restore(self, simd, <Self as Function<E>>::value(self, simd, x))
+    }
+    #[inline(always)]
+    fn keep<S: Simd>(self, _x: E::Vector<S>, value: E::Vector<S>) -> E::Vector<S> {
+        value
+    }
+    #[inline(always)]
+    fn restore<S: Simd>(self, simd: S, value: E::Vector<S>) -> (E::Vector<S>, E::Vector<S>) {
         let one = E::splat(simd, E::ONE);
         (value, E::mul(simd, E::sub(simd, one, value), E::add(simd, one, value)))
     }

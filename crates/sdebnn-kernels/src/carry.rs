@@ -6,7 +6,7 @@ use pulp::{Simd, WithSimd};
 
 use crate::{
     buffer::Buffer,
-    dynamics::{Field, FieldAdjoint, Injection, factor, recalls, remembers},
+    dynamics::{DriftOutput, Field, FieldAdjoint, Injection, factor, recalls, remembers},
     element::Element,
     elementwise::{Accumulate, Axpy},
     layer::Folded,
@@ -137,7 +137,7 @@ fn carry<E: Element, S: Simd>(simd: S, tile: Carry<'_, E>) {
                 xi: call.xi,
                 scale: &memory.scale,
                 state,
-                drift,
+                drift: DriftOutput::Fresh(drift),
                 field: &mut memory.field,
             }
             .run(simd);
@@ -225,7 +225,7 @@ fn carry_back<E: Element, S: Simd>(simd: S, tile: CarryBack<'_, E>) {
                     xi: call.xi,
                     scale: &memory.scale,
                     state: first,
-                    drift: plan.evaluation(tape, before).0,
+                    drift: DriftOutput::Kept(plan.drift(tape, before)),
                     field: &mut memory.field,
                 }
                 .run(simd);

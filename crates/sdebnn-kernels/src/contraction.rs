@@ -1,4 +1,5 @@
 //! The one kernel behind layers and their input gradients: a contraction over taps and channels.
+#![expect(clippy::needless_range_loop, reason = "register tiles read best with their row and column as indices")]
 
 use pulp::{Simd, WithSimd};
 
@@ -73,7 +74,7 @@ pub(crate) enum Finish<'a, V> {
     Keep,
     /// `y ← act(y)`
     Activate(Activation),
-    /// `a ← act(y)`, `y` stays.
+    /// `a ← act(y)`, and `y` becomes what is to be kept for the backward pass.
     ActivateInto(Activation, &'a mut [V]),
     /// `a ← act(y)`, `y ← act'(y)`
     Differentiate(Activation, &'a mut [V]),
@@ -324,8 +325,9 @@ impl<E: Element, S: Simd> WithFunction<E> for FinishPixels<'_, '_, E, S> {
             }
             Finish::ActivateInto(_, to) => {
                 for range in ranges {
-                    for (a, y) in to[range.clone()].iter_mut().zip(&output[range]) {
+                    for (a, y) in to[range.clone()].iter_mut().zip(&mut output[range]) {
                         *a = function.value(simd, *y);
+                        *y = function.keep::<S>(*y, *a);
                     }
                 }
             }

@@ -51,6 +51,14 @@ pub(crate) fn remembers(dynamics: Dynamics, n: usize) -> bool {
     matches!(dynamics, Dynamics::Nesterov { residual: Residual::Skip, .. }) && n.is_multiple_of(2)
 }
 
+/// The output of the drift network.
+pub(crate) enum DriftOutput<'a, E> {
+    /// As computed; becomes what is to be kept of it for the backward pass.
+    Fresh(&'a mut [E]),
+    /// What was kept.
+    Kept(&'a [E]),
+}
+
 /// The time derivative of the state, given `f = f_w(h, t)`; see [`Dynamics`] for the equations.
 pub(crate) struct Field<'a, E: Element> {
     pub(crate) dynamics: Dynamics,
@@ -60,7 +68,7 @@ pub(crate) struct Field<'a, E: Element> {
     pub(crate) scale: &'a [E],
     /// `[component][group][feature]`
     pub(crate) state: &'a [E],
-    pub(crate) drift: &'a [E],
+    pub(crate) drift: DriftOutput<'a, E>,
     /// Receives the field, in the layout of the state.
     pub(crate) field: &'a mut [E],
 }
@@ -79,7 +87,11 @@ impl<E: Element> WithSimd for Field<'_, E> {
         match self.dynamics {
             Dynamics::FirstOrder => {
                 let scale = E::vectors::<S>(self.scale);
-                let (drift, field) = (E::vectors::<S>(self.drift), E::vectors_mut::<S>(self.field));
+                let drift = match self.drift {
+                    DriftOutput::Fresh(drift) => E::vectors::<S>(drift),
+                    DriftOutput::Kept(drift) => E::vectors::<S>(drift),
+                };
+                let field = E::vectors_mut::<S>(self.field);
                 let features = drift.len() / scale.len();
                 for ((drift, field), &scale) in
                     drift.chunks_exact(features).zip(field.chunks_exact_mut(features)).zip(scale)
@@ -101,28 +113,39 @@ impl<E: Element, S: Simd> WithFunction<E> for NesterovField<'_, E, S> {
     #[inline(always)]
     fn with_function<F: Function<E>>(self, s: F) {
         let Self(simd, Field { injection, xi, scale, state, drift, field, .. }) = self;
-        let (scale, drift) = (E::vectors::<S>(scale), E::vectors::<S>(drift));
-        let (x, m) = E::vectors::<S>(state).split_at(drift.len());
-        let (dx, dm) = E::vectors_mut::<S>(field).split_at_mut(drift.len());
-        let features = drift.len() / scale.len();
+        let scale = E::vectors::<S>(scale);
+        let (x, m) = E::vectors::<S>(state).split_at(state.len() / 2 / E::lanes::<S>());
+        let (dx, dm) = E::vectors_mut::<S>(field).split_at_mut(m.len());
+        let features = m.len() / scale.len();
         let splat = |value: f64| E::splat(simd, E::from_f64(value));
-        let remembered = match injection {
-            Injection::Inside(remembered) => E::vectors::<S>(remembered),
-            Injection::None | Injection::Outside(_) => &[],
-        };
-        let inside = splat(xi);
+        // First s(argument), into dm; then what is left to do.
+        match drift {
+            DriftOutput::Kept(kept) => {
+                for (dm, &kept) in dm.iter_mut().zip(E::vectors::<S>(kept)) {
+                    *dm = s.restore(simd, kept).0;
+                }
+            }
+            DriftOutput::Fresh(drift) => {
+                let drift = E::vectors_mut::<S>(drift);
+                if let Injection::Inside(remembered) = injection {
+                    let xi = splat(xi);
+                    for (f, &h) in drift.iter_mut().zip(E::vectors::<S>(remembered)) {
+                        *f = E::fma(simd, xi, h, *f);
+                    }
+                }
+                for (dm, f) in dm.iter_mut().zip(drift) {
+                    *dm = s.value(simd, *f);
+                    *f = s.keep::<S>(*f, *dm);
+                }
+            }
+        }
         let outside = match injection {
             Injection::Outside(factor) => splat(-xi * factor),
             Injection::None | Injection::Inside(_) => splat(0.0),
         };
         for (group, &scale) in scale.iter().enumerate() {
             for i in group * features..(group + 1) * features {
-                let mut argument = drift[i];
-                if let Some(&h) = remembered.get(i) {
-                    argument = E::fma(simd, inside, h, argument);
-                }
-                let pull = E::add(simd, m[i], s.value(simd, argument));
-                let rate = E::sub(simd, E::mul(simd, outside, x[i]), pull);
+                let rate = E::sub(simd, E::mul(simd, outside, x[i]), E::add(simd, m[i], dm[i]));
                 dx[i] = E::mul(simd, scale, s.value(simd, m[i]));
                 dm[i] = E::mul(simd, scale, rate);
             }
@@ -137,6 +160,7 @@ pub(crate) struct FieldAdjoint<'a, E: Element> {
     pub(crate) xi: f64,
     pub(crate) scale: &'a [E],
     pub(crate) state: &'a [E],
+    /// What was kept of the drift network's output.
     pub(crate) drift: &'a [E],
     /// Gradient of the field, in the layout of the state.
     pub(crate) field_gradient: &'a [E],
@@ -207,11 +231,7 @@ impl<E: Element, S: Simd> WithFunction<E> for NesterovAdjoint<'_, E, S> {
         let mut xi_gradient = zero;
         for (group, &scale) in scale.iter().enumerate() {
             for i in group * features..(group + 1) * features {
-                let mut argument = drift[i];
-                if let Some(&h) = remembered.get(i) {
-                    argument = E::fma(simd, xi, h, argument);
-                }
-                let (_, slope) = s.value_and_slope(simd, argument);
+                let (_, slope) = s.restore(simd, drift[i]);
                 let (_, slope_m) = s.value_and_slope(simd, m[i]);
                 // The field has -m - s(argument) - ξ h: `pull` is the gradient of each of these terms' opposite.
                 let pull = E::mul(simd, scale, E::sub(simd, zero, field_m[i]));

@@ -9,7 +9,7 @@ use pulp::{Simd, bytemuck};
 /// The methods mirror one instruction each on the vectors of an instruction set `S`, so that every kernel is written once
 /// for both types and all instruction sets. They are `#[inline(always)]` because target features do not cross a call.
 pub trait Element:
-    Copy + Debug + Default + PartialOrd + std::ops::AddAssign + Send + Sync + sealed::Sealed + 'static
+    Copy + Debug + Default + PartialOrd + std::ops::AddAssign + std::ops::MulAssign + Send + Sync + sealed::Sealed + 'static
 {
     /// As many elements as the instruction set `S` processes at once: one per example.
     type Vector<S: Simd>: Copy + Debug + Send + Sync;
@@ -53,8 +53,6 @@ pub trait Element:
     fn fma<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>, c: Self::Vector<S>) -> Self::Vector<S>;
     /// `|a|`
     fn abs<S: Simd>(simd: S, a: Self::Vector<S>) -> Self::Vector<S>;
-    /// `a` limited to `[-limit, limit]`. Not a number may become one.
-    fn bound<S: Simd>(simd: S, a: Self::Vector<S>, limit: Self) -> Self::Vector<S>;
     /// `a` limited to `[-limit, limit]`; not a number stays so.
     fn clamp<S: Simd>(simd: S, a: Self::Vector<S>, limit: Self) -> Self::Vector<S>;
     /// `then` where `a > b`, `otherwise` elsewhere.
@@ -129,15 +127,15 @@ macro_rules! vector_operations {
             simd.$abs(a)
         }
         #[inline(always)]
-        fn bound<S: Simd>(simd: S, a: Self::Vector<S>, limit: Self) -> Self::Vector<S> {
-            simd.$max(simd.$splat(-limit), simd.$min(simd.$splat(limit), a))
-        }
-        #[inline(always)]
         fn clamp<S: Simd>(simd: S, a: Self::Vector<S>, limit: Self) -> Self::Vector<S> {
-            // Selections, not minimum and maximum: those drop a NaN on some instruction sets.
             let (low, high) = (simd.$splat(-limit), simd.$splat(limit));
-            let a = simd.$select(simd.$greater(a, high), high, a);
-            simd.$select(simd.$greater(low, a), low, a)
+            if S::IS_SCALAR {
+                // The scalar minimum and maximum drop a NaN.
+                let a = simd.$select(simd.$greater(a, high), high, a);
+                return simd.$select(simd.$greater(low, a), low, a);
+            }
+            // Vector instructions return their second operand, or the NaN, if there is one.
+            simd.$max(low, simd.$min(high, a))
         }
         #[inline(always)]
         fn if_greater<S: Simd>(

@@ -7,26 +7,26 @@ use crate::{
     element::Element,
 };
 
-/// `a = act(z)`, `d = act'(z)`.
-pub(crate) fn differentiate<E: Element, S: Simd>(
+/// `a = act(z)`, `d = act'(z)` from what was kept of `z`.
+pub(crate) fn restore<E: Element, S: Simd>(
     simd: S,
     activation: Activation,
-    z: &[E::Vector<S>],
+    kept: &[E::Vector<S>],
     a: &mut [E::Vector<S>],
     d: &mut [E::Vector<S>],
 ) {
-    simd.vectorize(Differentiate::<E, S> { simd, activation, z, a, d });
+    simd.vectorize(Restore::<E, S> { simd, activation, kept, a, d });
 }
 
-struct Differentiate<'a, E: Element, S: Simd> {
+struct Restore<'a, E: Element, S: Simd> {
     simd: S,
     activation: Activation,
-    z: &'a [E::Vector<S>],
+    kept: &'a [E::Vector<S>],
     a: &'a mut [E::Vector<S>],
     d: &'a mut [E::Vector<S>],
 }
 
-impl<E: Element, S: Simd> WithSimd for Differentiate<'_, E, S> {
+impl<E: Element, S: Simd> WithSimd for Restore<'_, E, S> {
     type Output = ();
     #[inline(always)]
     fn with_simd<T: Simd>(self, _: T) {
@@ -34,12 +34,12 @@ impl<E: Element, S: Simd> WithSimd for Differentiate<'_, E, S> {
     }
 }
 
-impl<E: Element, S: Simd> WithFunction<E> for Differentiate<'_, E, S> {
+impl<E: Element, S: Simd> WithFunction<E> for Restore<'_, E, S> {
     type Output = ();
     #[inline(always)]
     fn with_function<F: Function<E>>(self, function: F) {
-        for ((&z, a), d) in self.z.iter().zip(self.a).zip(self.d) {
-            (*a, *d) = function.value_and_slope(self.simd, z);
+        for ((&kept, a), d) in self.kept.iter().zip(self.a).zip(self.d) {
+            (*a, *d) = function.restore(self.simd, kept);
         }
     }
 }

@@ -82,8 +82,8 @@ pub enum Error {
         /// Number of examples.
         batch: usize,
     },
-    /// The tape was recorded with other extents.
-    #[error("the tape was recorded for {recorded:?} (samples, batch), not for {requested:?}")]
+    /// The tape was recorded with other extents, or by a solver of another problem.
+    #[error("the tape was recorded for {recorded:?} (samples, batch) of its own solver, this call has {requested:?}")]
     ForeignTape {
         /// Extents of the recording.
         recorded: (usize, usize),

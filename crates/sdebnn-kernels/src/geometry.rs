@@ -41,6 +41,9 @@ pub(crate) struct Geometry {
 /// Side of the square kernels of all convolutions.
 const KERNEL: usize = 3;
 
+/// Most taps of any relation.
+pub(crate) const MOST_TAPS: usize = KERNEL * KERNEL;
+
 impl Geometry {
     /// `output(y, x) = Σ input(stride·y + ky - pad, stride·x + kx - pad) · w(ky, kx)` on an `height × width` image.
     pub(crate) fn convolution(height: usize, width: usize, stride: usize, pad: usize) -> Self {

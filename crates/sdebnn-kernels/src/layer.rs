@@ -6,7 +6,7 @@ use crate::{
     activation::Activation,
     contraction::{Contraction, Finish, WeightStrides, Weights, pack},
     element::Element,
-    geometry::Geometry,
+    geometry::{Geometry, MOST_TAPS},
     weight_gradient::{ClassSums, Pairing, WeightGradient},
 };
 
@@ -136,6 +136,7 @@ impl Layer {
     /// the input gradient only if `backward`.
     pub(crate) fn fold<E: Element>(&self, t: f64, parameters: &[E], backward: bool) -> Folded<E> {
         let mut folded = Folded::default();
+        folded.bias.reserve_exact(self.geometry.classes.len() * self.channels[1]);
         let outputs = self.channels[1];
         let (weights, biases) = parameters.split_at(self.biases);
         for class in &self.geometry.classes {
@@ -149,13 +150,18 @@ impl Layer {
             }
         }
         if self.time == TimeInput::Squash {
+            folded.gates.reserve_exact(outputs);
+            folded.weights.reserve_exact(weights.len());
             let (a, rest) = biases[outputs..].split_at(outputs);
             let (c, d) = rest.split_at(outputs);
             for (q, row) in weights.chunks_exact(self.strides.output).enumerate() {
                 let gate = 1.0 / (1.0 + (-a[q].to_f64() * t - c[q].to_f64()).exp());
-                folded.gates.push(E::from_f64(gate));
-                folded.weights.extend(row.iter().map(|w| E::from_f64(gate * w.to_f64())));
                 folded.bias[q] = E::from_f64(biases[q].to_f64() * gate + d[q].to_f64() * t);
+                let gate = E::from_f64(gate);
+                folded.gates.push(gate);
+                let start = folded.weights.len();
+                folded.weights.extend_from_slice(row);
+                folded.weights[start..].iter_mut().for_each(|w| *w *= gate);
             }
         }
         if self.geometry.taps > 1 {
@@ -239,6 +245,7 @@ impl Layer {
         input: &[E::Vector<S>],
         output_gradient: &[E::Vector<S>],
         scratch: &mut [E::Vector<S>],
+        class_sums: &mut Vec<E>,
         gradient: &mut [E],
     ) {
         let outputs = self.channels[1];
@@ -253,10 +260,10 @@ impl Layer {
         }
         .run(simd);
 
-        let mut class_sums = vec![E::ZERO; self.geometry.classes.len() * outputs];
-        let sums = &mut class_sums;
+        class_sums.resize(self.geometry.classes.len() * outputs, E::ZERO);
+        let sums = &mut *class_sums;
         simd.vectorize(ClassSums::<E, S> { simd, geometry: &self.geometry, channels: outputs, output_gradient, sums });
-        self.unfold(t, parameters, folded, &class_sums, gradient);
+        self.unfold(t, parameters, folded, class_sums, gradient);
     }
 
     /// Gradients of biases and of the parameters of time, from the sums of the output gradient over each class.
@@ -265,7 +272,7 @@ impl Layer {
         let (weight_gradient, rest) = gradient.split_at_mut(self.biases);
         for q in 0..outputs {
             let mut total = 0.0;
-            let mut by_tap = vec![0.0; self.geometry.taps];
+            let mut by_tap = [0.0; MOST_TAPS];
             for (class, sums) in self.geometry.classes.iter().zip(class_sums.chunks_exact(outputs)) {
                 total += sums[q].to_f64();
                 for &(tap, _) in &class.taps {
@@ -276,7 +283,7 @@ impl Layer {
             match self.time {
                 TimeInput::None => {}
                 TimeInput::Concat => {
-                    for (tap, sum) in by_tap.iter().enumerate() {
+                    for (tap, sum) in by_tap[..self.geometry.taps].iter().enumerate() {
                         weight_gradient[self.time_weight(q, tap)] = E::from_f64(t * sum);
                     }
                 }

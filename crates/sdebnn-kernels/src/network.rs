@@ -7,7 +7,7 @@ use crate::{
     buffer::Buffer,
     contraction::Finish,
     element::Element,
-    elementwise::differentiate,
+    elementwise::restore,
     geometry::Geometry,
     layer::{Folded, Layer},
     problem::Drift,
@@ -27,6 +27,8 @@ pub(crate) struct Network {
     pub(crate) layers: Vec<Layer>,
     /// Parameters of all layers.
     pub(crate) parameters: usize,
+    /// Place of the parameters of each layer.
+    places: Vec<usize>,
     /// Vectors in one component of the state of a tile.
     pub(crate) state: usize,
     /// Where each vector of the state is found in the output of the last layer, if not in the same place: the output is read
@@ -54,8 +56,14 @@ impl Network {
     }
 
     fn from_layers(layers: Vec<Layer>, state: usize, output_order: Option<Vec<usize>>) -> Self {
-        let parameters = layers.iter().map(|layer| layer.parameters).sum();
-        Self { layers, parameters, state, output_order }
+        let mut parameters = 0;
+        let place = |layer: &Layer| {
+            let place = parameters;
+            parameters += layer.parameters;
+            place
+        };
+        let places = layers.iter().map(place).collect();
+        Self { layers, parameters, places, state, output_order }
     }
 
     /// Floating-point operations of one evaluation of a tile, per lane.
@@ -68,18 +76,9 @@ impl Network {
         &'a self,
         parameters: &'a [T],
     ) -> impl DoubleEndedIterator<Item = (usize, &'a Layer, &'a [T])> {
-        let mut start = 0;
-        let parts: Vec<_> = self
-            .layers
-            .iter()
-            .enumerate()
-            .map(|(index, layer)| {
-                let part = &parameters[start..start + layer.parameters];
-                start += layer.parameters;
-                (index, layer, part)
-            })
-            .collect();
-        parts.into_iter()
+        let part =
+            |(index, layer): (usize, &'a Layer)| (index, layer, &parameters[self.places[index]..][..layer.parameters]);
+        (0..self.layers.len()).map(|index| (index, &self.layers[index])).map(part)
     }
 
     /// Every layer with `t` folded into its parameters; for the backward pass as well if asked for.
@@ -87,7 +86,8 @@ impl Network {
         self.with_parameters(parameters).map(|(_, layer, parameters)| layer.fold(t, parameters, backward)).collect()
     }
 
-    /// `f = f_w(h, t)`, with `h` in `workspace.inputs[0]`. `kept[l]` receives the values of layer `l` before its activation.
+    /// `f = f_w(h, t)`, with `h` in `workspace.inputs[0]`. `kept[l]` receives what the backward
+    /// pass needs to know of layer `l`.
     pub(crate) fn forward<E: Element, S: Simd>(
         &self,
         simd: S,
@@ -142,14 +142,12 @@ impl Network {
             }
             workspace.gradients[0][..workspace.permuted.len()].copy_from_slice(&workspace.permuted);
         }
-        let mut end = self.parameters;
         for (index, layer, parameters) in self.with_parameters(weights.parameters).rev() {
             let folded = &weights.folded[index];
             let [current, next] = &mut workspace.gradients;
             let lanes = E::lanes::<S>();
             let output_gradient = E::vectors::<S>(&current[..layer.outputs() * lanes]);
             let input = E::vectors::<S>(&workspace.inputs[index]);
-            let start = end - layer.parameters;
             layer.weight_gradient(
                 simd,
                 weights.t,
@@ -158,9 +156,9 @@ impl Network {
                 input,
                 output_gradient,
                 E::vectors_mut::<S>(&mut workspace.sums[..layer.scratch_vectors() * lanes]),
-                &mut gradient[start..end],
+                &mut workspace.class_sums,
+                &mut gradient[self.places[index]..][..layer.parameters],
             );
-            end = start;
             let finish = match index.checked_sub(1).map(|previous| (previous, self.layers[previous].activation)) {
                 None | Some((_, Activation::Identity)) => Finish::Keep,
                 Some((previous, _)) => Finish::Multiply(E::vectors::<S>(&workspace.slopes[previous])),
@@ -190,7 +188,7 @@ impl Network {
             let next = E::vectors_mut::<S>(&mut after[0]);
             let slopes = E::vectors_mut::<S>(&mut workspace.slopes[index]);
             match kept[index] {
-                Some(slot) => differentiate::<E, S>(simd, layer.activation, E::vectors::<S>(slot), next, slopes),
+                Some(slot) => restore::<E, S>(simd, layer.activation, E::vectors::<S>(slot), next, slopes),
                 None => {
                     let finish = Finish::Differentiate(layer.activation, next);
                     layer.forward(simd, parameters, folded, input, slopes, finish);
@@ -211,6 +209,8 @@ pub(crate) struct Workspace<E> {
     pub(crate) gradients: [Buffer<E>; 2],
     /// Lane-wise sums of a weight gradient.
     sums: Buffer<E>,
+    /// Sums of an output gradient over the pixels of each class.
+    class_sums: Vec<E>,
     /// Output of the last layer before it is re-interpreted.
     permuted: Buffer<E>,
 }
@@ -227,6 +227,7 @@ impl<E: Element> Workspace<E> {
             slopes: layers[..layers.len() - 1].iter().map(|l| if_backward(l.outputs())).collect(),
             gradients: [if_backward(largest), if_backward(largest)],
             sums: if_backward(sums),
+            class_sums: Vec::new(),
             permuted: Buffer::new(network.output_order.as_ref().map_or(0, |_| network.state * lanes)),
         }
     }

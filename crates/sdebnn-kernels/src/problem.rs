@@ -107,6 +107,8 @@ pub struct Problem {
     dynamics: Dynamics,
     method: Method,
     grid: Vec<f64>,
+    parameters: usize,
+    flops: usize,
 }
 
 impl Problem {
@@ -133,7 +135,9 @@ impl Problem {
                 return Err(Error::UnboundedSquash { squash });
             }
         }
-        Ok(Self { drift, dynamics, method, grid })
+        let network = Network::new(&drift, 1);
+        let (parameters, flops) = (network.parameters, network.flops());
+        Ok(Self { drift, dynamics, method, grid, parameters, flops })
     }
 
     /// The drift network.
@@ -189,7 +193,7 @@ impl Problem {
     /// Parameters `P` of the drift network.
     #[must_use]
     pub fn parameters(&self) -> usize {
-        Network::new(&self.drift, 1).parameters
+        self.parameters
     }
 
     /// Numbers `F` in one component of one example's state.
@@ -214,7 +218,7 @@ impl Problem {
     /// taps outside the image, time and activations. The backward pass has twice as many.
     #[must_use]
     pub fn flops_per_evaluation(&self) -> usize {
-        Network::new(&self.drift, 1).flops()
+        self.flops
     }
 }
 

@@ -196,7 +196,17 @@ impl<E: Element> WithSimd for Pass<'_, E> {
                 let (input, output_gradient) = (E::vectors::<S>(input), E::vectors::<S>(output_gradient));
                 let sums = E::vectors_mut::<S>(sums);
                 let gradient = &mut single.weight_gradient;
-                layer.weight_gradient(simd, *t, parameters, folded, input, output_gradient, sums, gradient);
+                layer.weight_gradient(
+                    simd,
+                    *t,
+                    parameters,
+                    folded,
+                    input,
+                    output_gradient,
+                    sums,
+                    &mut Vec::new(),
+                    gradient,
+                );
             }
         }
     }

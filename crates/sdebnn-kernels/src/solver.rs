@@ -25,13 +25,18 @@ pub struct Settings {
     /// Bytes a tape may take. The states and drifts of all steps are kept in any case; hidden layers are kept as far as the
     /// budget reaches and computed again otherwise, with the same results to the last bit. Default: 512 MiB.
     pub tape_budget: usize,
+    /// Bytes of weight gradients that tiles may hold before they are summed. A tile's gradients are as large as the weights of
+    /// all its evaluations, so tiles work through the steps in segments, and through the batch in waves of at least eight
+    /// tiles; both lengths follow from this number and not from the number of threads. No influence on results. Default:
+    /// 64 MiB.
+    pub gradient_budget: usize,
     /// Which vector instructions to use.
     pub instructions: InstructionSet,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { tape_budget: 512 << 20, instructions: InstructionSet::Detect }
+        Self { tape_budget: 512 << 20, gradient_budget: 64 << 20, instructions: InstructionSet::Detect }
     }
 }
 
@@ -63,11 +68,6 @@ pub struct Gradients<'a, E> {
     pub xi: &'a mut E,
 }
 
-/// Bytes of weight gradients that tiles may hold before they are summed. A tile's gradients are as large as the weights of all
-/// its evaluations, so tiles work through the steps in segments, and through the batch in waves, both of a length that does
-/// not depend on the number of threads.
-const GRADIENT_MEMORY: usize = 64 << 20;
-
 /// Fewest tiles a wave may have: they are what threads share.
 const SMALLEST_WAVE: usize = 8;
 
@@ -85,6 +85,7 @@ pub struct Solver<E> {
     lanes: usize,
     prepared: Mutex<HashMap<usize, Arc<Prepared<E>>>>,
     tapes: Mutex<Vec<Buffer<E>>>,
+    partial: Mutex<Vec<Buffer<E>>>,
 }
 
 /// A network for one size of tile, with memory that tiles have finished with.
@@ -97,6 +98,15 @@ struct Prepared<E> {
 /// A panic elsewhere cannot leave pooled memory in a state that matters: it is overwritten before it is read.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Memory of a given length, from the pool if it has any: fresh memory costs a page fault every 4 KiB.
+fn take<E: Element>(pool: &Mutex<Vec<Buffer<E>>>, length: usize) -> Buffer<E> {
+    let mut pool = lock(pool);
+    let found = pool.iter().position(|memory| memory.len() == length);
+    let pooled = found.map(|index| pool.swap_remove(index));
+    drop(pool);
+    pooled.unwrap_or_else(|| Buffer::new(length))
 }
 
 impl<E: Element> Solver<E> {
@@ -116,6 +126,7 @@ impl<E: Element> Solver<E> {
             settings,
             prepared: Mutex::default(),
             tapes: Mutex::default(),
+            partial: Mutex::default(),
         }
     }
 
@@ -141,18 +152,9 @@ impl<E: Element> Solver<E> {
         self.check(inputs)?;
         let tiling = self.tiling(inputs);
         let prepared = self.prepare(&tiling);
-        let tiles = inputs.samples * tiling.tiles;
-        let budget = self.settings.tape_budget / size_of::<E>() / tiles;
-        let (steps, evaluations) = (self.problem.steps(), self.problem.evaluations());
-        let components = self.problem.components();
-        let plan = TapePlan::new(&prepared.network, self.lanes, components, steps, evaluations, budget);
-        let length = plan.length * tiles;
-        let pooled = {
-            let mut tapes = lock(&self.tapes);
-            let found = tapes.iter().position(|memory| memory.len() == length);
-            found.map(|index| tapes.swap_remove(index))
-        };
-        let memory = pooled.unwrap_or_else(|| Buffer::new(length));
+        let plan = self.plan(inputs, &tiling, &prepared.network);
+        let length = plan.length * inputs.samples * tiling.tiles;
+        let memory = take(&self.tapes, length);
         let mut tape = Tape { plan, memory, extents: (inputs.samples, inputs.batch) };
         self.run_forward(inputs, state, Some(&mut tape))?;
         Ok(tape)
@@ -177,8 +179,8 @@ impl<E: Element> Solver<E> {
         check_length("the gradient of the weights", inputs.weights.len(), gradients.weights.len())?;
         let requested = (inputs.samples, inputs.batch);
         let tiling = self.tiling(inputs);
-        let tiles = inputs.samples * tiling.tiles;
-        if tape.extents != requested || tape.memory.len() != tape.plan.length * tiles {
+        let prepared = self.prepare(&tiling);
+        if tape.extents != requested || tape.plan != self.plan(inputs, &tiling, &prepared.network) {
             return Err(Error::ForeignTape { recorded: tape.extents, requested });
         }
         self.run_backward(inputs, &tape, final_gradient, gradients);
@@ -196,6 +198,12 @@ impl<E: Element> Solver<E> {
         let state = self.problem.components() * samples * batch * self.problem.features();
         check_length("the initial state", state, inputs.state.len())?;
         inputs.time_scale.map_or(Ok(()), |scale| check_length("the time scale", batch, scale.len()))
+    }
+
+    fn plan(&self, inputs: &Inputs<'_, E>, tiling: &Tiling, network: &Network) -> TapePlan {
+        let budget = self.settings.tape_budget / size_of::<E>() / (inputs.samples * tiling.tiles);
+        let (steps, evaluations) = (self.problem.steps(), self.problem.evaluations());
+        TapePlan::new(network, self.lanes, self.problem.components(), steps, evaluations, budget)
     }
 
     fn tiling(&self, inputs: &Inputs<'_, E>) -> Tiling {
@@ -307,11 +315,11 @@ impl<E: Element> Solver<E> {
         let (steps, stages) = (self.problem.steps(), self.problem.method().stages());
         let parameters = prepared.network.parameters;
         let per_step = stages * parameters;
-        let affordable = (GRADIENT_MEMORY / size_of::<E>() / per_step).max(1);
+        let affordable = (self.settings.gradient_budget / size_of::<E>() / per_step).max(1);
         let tiles = inputs.samples * tiling.tiles;
         let wave = affordable.clamp(SMALLEST_WAVE.min(tiles), tiles);
         let segment = (affordable / wave).clamp(1, steps);
-        let mut partial = Buffer::new(wave * segment * per_step);
+        let mut partial_memory = take(&self.partial, wave * segment * per_step);
 
         gradients.weights.fill(E::ZERO);
         let mut xi = 0.0;
@@ -332,7 +340,7 @@ impl<E: Element> Solver<E> {
             for end in (1..=steps).rev().step_by(segment) {
                 let range = end.saturating_sub(segment)..end;
                 let length = range.len() * per_step;
-                let partial = &mut partial[..outputs.len() * length];
+                let partial = &mut partial_memory[..outputs.len() * length];
                 let work = adjoints.par_iter_mut().zip(partial.par_chunks_exact_mut(length)).enumerate();
                 work.with_max_len(1).for_each(|(offset, (adjoint, weight_gradient))| {
                     let task = first_tile + offset;
@@ -375,6 +383,7 @@ impl<E: Element> Solver<E> {
             }
         }
         *gradients.xi = E::from_f64(xi);
+        lock(&self.partial).push(partial_memory);
     }
 }
 

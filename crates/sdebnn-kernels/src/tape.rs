@@ -79,6 +79,11 @@ impl TapePlan {
         &mut tape[self.state_range(step)]
     }
 
+    /// Drift of an evaluation.
+    pub(crate) fn drift<'a, E>(&self, tape: &'a [E], evaluation: usize) -> &'a [E] {
+        &tape[self.starts[evaluation]..][..self.drift]
+    }
+
     /// Drift and hidden layers of an evaluation.
     pub(crate) fn evaluation<'a, E>(&self, tape: &'a [E], evaluation: usize) -> (&'a [E], Vec<Option<&'a [E]>>) {
         let (drift, mut rest) = tape[self.starts[evaluation]..].split_at(self.drift);

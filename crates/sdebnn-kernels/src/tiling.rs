@@ -2,9 +2,9 @@
 
 use crate::{element::Element, problem::Drift};
 
-/// Vectors of examples a tile of a dense problem has at most: enough to fill the registers many times over, few enough
-/// for a tile's activations to stay in the nearest cache.
-const DENSE_GROUPS: usize = 8;
+/// Vectors of examples a tile of a dense problem has at most: enough to pay for the sums over lanes that end a weight
+/// gradient, few enough for a tile's activations to stay close.
+const DENSE_GROUPS: usize = 16;
 
 /// How the examples of a batch are spread over tiles, vectors and lanes. Depends on the batch and the vector length only, never
 /// on the number of threads.

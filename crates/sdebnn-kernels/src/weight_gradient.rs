@@ -1,4 +1,5 @@
 //! The gradient of a layer's weights: products of input and output gradient summed over pixels and examples.
+#![expect(clippy::needless_range_loop, reason = "register tiles read best with their row and column as indices")]
 
 use std::ops::Range;
 

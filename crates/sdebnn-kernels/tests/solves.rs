@@ -124,7 +124,7 @@ fn variety() -> Vec<Case> {
 }
 
 fn settings(tape_budget: usize, instructions: InstructionSet) -> Settings {
-    Settings { tape_budget, instructions }
+    Settings { tape_budget, instructions, ..Settings::default() }
 }
 
 #[test]
@@ -160,6 +160,33 @@ fn the_tape_budget_changes_no_bit() {
         for budget in [0, 100_000, 500_000] {
             assert_eq!(all, run(budget));
         }
+    }
+}
+
+#[test]
+fn the_gradient_budget_changes_no_bit() {
+    for case in variety() {
+        let probe = Numbers(8).vector(case.state.len(), 1.0);
+        let run = |gradient_budget| {
+            let settings = Settings { gradient_budget, ..Settings::default() };
+            case.kernels(&Solver::<f32>::with_settings(case.problem.clone(), settings), &probe)
+        };
+        let all = run(usize::MAX);
+        for budget in [0, 50_000, 1_000_000] {
+            assert_eq!(all, run(budget));
+        }
+    }
+}
+
+#[test]
+fn batches_of_one_and_of_many_tiles() {
+    for batch in [1, 131] {
+        let problem =
+            Problem::new(conv([1, 2, 2], 3, &[1], Activation::Silu), dynamics()[1], Method::Midpoint, uniform_grid(2));
+        check(&Case::new(problem.unwrap(), 1, batch, true, 10), &format!("batch {batch}"));
+        let drift = dense(&[4, 6, 4], Activation::Softplus, TimeInput::Squash);
+        let problem = Problem::new(drift, dynamics()[2], Method::Heun, uniform_grid(2));
+        check(&Case::new(problem.unwrap(), 2, batch, true, 11), &format!("batch {batch}"));
     }
 }
 

@@ -13,6 +13,8 @@ use burn::tensor::{DType, Element, ElementConversion, Shape, Tensor, TensorData}
 use bytemuck::Pod;
 use sdebnn_kernels::{Inputs, Problem, Solver, Tape};
 
+use crate::dynamics::State;
+
 /// How many solvers are remembered.
 const REMEMBERED: usize = 4;
 
@@ -60,17 +62,20 @@ pub struct Call {
     time_scale: Option<Vec<f64>>,
 }
 
-/// Carries a state `[components, samples, batch, features]` along stage weights `[evaluations, samples, P]`.
+/// Carries a state along stage weights `[evaluations, samples, P]` (rows behind the evaluations are left alone).
 pub(crate) fn carry(
     problem: Problem,
-    state: Tensor<4>,
+    state: State,
     weights: Tensor<3>,
     xi: Tensor<1>,
-    time_scale: Option<Vec<f64>>,
-) -> Tensor<4> {
+    time_scale: Option<&Tensor<1>>,
+) -> State {
+    let time_scale = time_scale.map(|scale| scale.clone().try_into_vec_as().expect("numbers of a tensor on the CPU"));
     let call = Call { problem, time_scale };
-    let (state, weights, xi) = (state.into_dispatch(), weights.into_dispatch(), xi.into_dispatch());
-    Tensor::from_dispatch(<Dispatch as CarryBackend>::carry(state, weights, xi, call))
+    let packed = Tensor::stack::<4>(state, 0);
+    let (packed, weights, xi) = (packed.into_dispatch(), weights.into_dispatch(), xi.into_dispatch());
+    let end = Tensor::<4>::from_dispatch(<Dispatch as CarryBackend>::carry(packed, weights, xi, call));
+    end.iter_dim(0).map(|component| component.squeeze_dim(0)).collect()
 }
 
 /// A backend that has the operation.
@@ -150,12 +155,18 @@ impl<E: Real> Recording<E> {
         Self { solver, state, weights, xi, time_scale, tape: Arc::default() }
     }
 
+    /// How many of the weights are those of drift evaluations.
+    fn weights_used(&self) -> usize {
+        let problem = self.solver.problem();
+        problem.evaluations() * self.state.shape()[1] * problem.parameters()
+    }
+
     fn inputs(&self) -> Inputs<'_, E> {
         let shape = self.state.shape();
         Inputs {
             samples: shape[1],
             batch: shape[2],
-            weights: numbers(&self.weights),
+            weights: &numbers(&self.weights)[..self.weights_used()],
             state: numbers(&self.state),
             xi: numbers::<E>(&self.xi)[0],
             time_scale: self.time_scale.as_deref(),
@@ -192,7 +203,8 @@ impl<E: Real> Backward<Flex, 3> for CarryBackward<E> {
         let mut state = vec![E::default(); shape.num_elements()];
         let mut weights = vec![E::default(); weights_shape.num_elements()];
         let mut xi = [E::default()];
-        let gradients = sdebnn_kernels::Gradients { state: &mut state, weights: &mut weights, xi: &mut xi[0] };
+        let used = &mut weights[..recording.weights_used()];
+        let gradients = sdebnn_kernels::Gradients { state: &mut state, weights: used, xi: &mut xi[0] };
         recording.solver.backward(&recording.inputs(), tape, numbers(&gradient), gradients).expect(FITS);
         if let Some(node) = state_node {
             grads.register::<Flex>(node.id, tensor(state, shape));

@@ -10,7 +10,7 @@ use crate::error::{Component, SolveError};
 use crate::fused::{self, Kernel};
 use crate::method::Tableau;
 use crate::nfe::Nfe;
-use crate::weights::{Partition, WeightPath, WeightProcess, WeightSlope, WeightStep, combine};
+use crate::weights::{Partition, StageWeights, WeightPath, WeightProcess, WeightSlope, WeightStep, combine};
 
 /// A network with weights that move, and activations that follow.
 #[derive(Clone, Debug)]
@@ -44,14 +44,31 @@ pub struct Solution {
     pub attempts: Vec<Attempt>,
 }
 
-/// The joint state.
+/// The state of the weights.
 #[derive(Clone)]
-struct Joint {
+struct Weights {
     /// The moving weights, `None` if none moves.
     moving: Option<Tensor<2>>,
     kl: Tensor<1>,
     martingale: Option<Tensor<1>>,
+}
+
+/// The joint state.
+#[derive(Clone)]
+struct Joint {
+    weights: Weights,
     activations: State,
+}
+
+/// What a step of the activations is given.
+#[derive(Clone, Copy)]
+struct ActivationStep<'a> {
+    tableau: &'a Tableau,
+    interval: (f64, f64),
+    /// The weights at every stage.
+    stages: &'a [Tensor<2>],
+    /// Factors on the vector field, `[1, batch, 1]`.
+    scale: Option<&'a Tensor<3>>,
 }
 
 /// One drift evaluation of the activations: the slope, and what the field had cached after it.
@@ -91,39 +108,57 @@ impl Problem<'_> {
         input: Tensor<3>,
         paths: &[P],
     ) -> Result<Solution, SolveError> {
-        let tableau = solver.method.tableau();
-        let start = self.start(input);
-        let mut joint = start.clone();
-        let mut path = WeightPath { grid: solver.grid(), stages: Vec::with_capacity(solver.steps) };
-        for interval in path.grid.windows(2) {
-            let noise = self.noise(paths, interval[0], interval[1]);
-            let (stages, _) = self.step_weights(tableau, (interval[0], interval[1]), &mut joint, noise, None);
-            path.stages.push(stages);
+        let path = self.weight_path(solver, paths);
+        let state = self.carry(solver, &path, self.dynamics.start(input.clone()), None);
+        if !(is_finite(&path.end) && is_finite(&path.kl) && state.iter().all(is_finite)) {
+            return Err(self.find_not_finite(solver, self.start(input), paths));
         }
-        joint.activations = self.carry(solver, &path, joint.activations);
-        if joint.not_finite().is_some() {
-            return Err(self.find_not_finite(solver, start, paths));
-        }
-        let drift = solver.steps * tableau.nodes.len();
-        let nfe = Nfe { drift, diffusion: drift, attempts: solver.steps, accepted: solver.steps, rejected: 0 };
-        Ok(self.finish(solver, joint, nfe, Vec::new()))
+        Ok(Solution {
+            output: self.dynamics.output(solver.t1, &state),
+            weights: path.end,
+            kl: path.kl,
+            martingale: path.martingale,
+            nfe: solver.fixed_nfe(),
+            attempts: Vec::new(),
+        })
     }
 
-    /// Carries activations along a weight path, with the solver's method and engine.
-    pub fn carry(&self, solver: &SolverConfig, path: &WeightPath, start: State) -> State {
+    /// Solves the weights alone on the fixed grid.
+    pub fn weight_path<P: BrownianPath>(&self, solver: &SolverConfig, paths: &[P]) -> WeightPath {
+        let (tableau, grid, mut weights) = (solver.method.tableau(), solver.grid(), self.start_weights());
+        let mut listed = Vec::with_capacity(solver.steps * tableau.nodes.len());
+        for interval in grid.windows(2) {
+            let noise = self.noise(paths, interval[0], interval[1]);
+            listed.extend(self.step_weights(tableau, (interval[0], interval[1]), &mut weights, noise, None).0);
+        }
+        let end = self.whole(&weights);
+        WeightPath { grid, stages: StageWeights::Listed(listed), end, kl: weights.kl, martingale: weights.martingale }
+    }
+
+    /// Carries activations along a weight path, with the solver's method and engine. `time_scale` (`[batch]`) multiplies the vector field
+    /// of each example; the time that the network sees is not scaled.
+    pub fn carry(
+        &self,
+        solver: &SolverConfig,
+        path: &WeightPath,
+        start: State,
+        time_scale: Option<&Tensor<1>>,
+    ) -> State {
         if solver.engine.allows_kernels(&self.w0.device(), self.w0.dtype())
             && let (Some(drift), Some((dynamics, xi))) = (self.drift.kernel(), self.dynamics.kernel())
         {
             let problem = sdebnn_kernels::Problem::new(drift, dynamics, solver.method.kernel(), path.grid.clone())
                 .expect("a network and a grid that were checked when they were made");
             let xi = xi.unwrap_or_else(|| Tensor::zeros([1], (&self.w0.device(), self.w0.dtype())));
-            let weights = Tensor::stack(path.stages.iter().flatten().cloned().collect(), 0);
-            let end = fused::carry(problem, Tensor::stack(start, 0), weights, xi, None);
-            return end.iter_dim(0).map(|component| component.squeeze_dim(0)).collect();
+            return fused::carry(problem, start, path.stages.stacked(), xi, time_scale);
         }
         let (tableau, mut memory) = (solver.method.tableau(), Memory::default());
-        path.grid.windows(2).zip(&path.stages).fold(start, |state, (interval, stages)| {
-            self.step_activations(tableau, (interval[0], interval[1]), &state, stages, &mut memory, None).0
+        let stages = path.stages.listed(solver.steps * tableau.nodes.len());
+        let steps = path.grid.windows(2).zip(stages.chunks(tableau.nodes.len()));
+        let scale = time_scale.map(|scale| scale.clone().reshape([1, -1, 1]));
+        steps.fold(start, |state, (interval, stages)| {
+            let step = ActivationStep { tableau, interval: (interval[0], interval[1]), stages, scale: scale.as_ref() };
+            self.step_activations(step, &state, &mut memory, None).0
         })
     }
 
@@ -186,24 +221,30 @@ impl Problem<'_> {
             accepted,
             rejected: attempts.len() - accepted,
         };
-        Ok(self.finish(solver, joint, nfe, attempts))
+        Ok(Solution {
+            output: self.dynamics.output(solver.t1, &joint.activations),
+            weights: self.whole(&joint.weights),
+            kl: joint.weights.kl,
+            martingale: joint.weights.martingale,
+            nfe,
+            attempts,
+        })
     }
 
     fn start(&self, input: Tensor<3>) -> Joint {
-        let kl = Tensor::zeros([self.w0.dims()[0]], (&self.w0.device(), self.w0.dtype()));
-        let martingale = self.process.martingale.then(|| kl.clone());
-        Joint { moving: self.partition.select(&self.w0), kl, martingale, activations: self.dynamics.start(input) }
+        Joint { weights: self.start_weights(), activations: self.dynamics.start(input) }
     }
 
-    fn finish(&self, solver: &SolverConfig, joint: Joint, nfe: Nfe, attempts: Vec<Attempt>) -> Solution {
-        Solution {
-            output: self.dynamics.output(solver.t1, &joint.activations),
-            weights: joint.moving.map_or_else(|| self.w0.clone(), |moving| self.partition.join(&self.w0, moving)),
-            kl: joint.kl,
-            martingale: joint.martingale,
-            nfe,
-            attempts,
-        }
+    fn start_weights(&self) -> Weights {
+        let kl = Tensor::zeros([self.w0.dims()[0]], (&self.w0.device(), self.w0.dtype()));
+        let martingale = self.process.martingale.then(|| kl.clone());
+        Weights { moving: self.partition.select(&self.w0), kl, martingale }
+    }
+
+    /// The whole weight vector.
+    fn whole(&self, weights: &Weights) -> Tensor<2> {
+        let join = |moving: &Tensor<2>| self.partition.join(&self.w0, moving.clone());
+        weights.moving.as_ref().map_or_else(|| self.w0.clone(), join)
     }
 
     /// The increments of all samples over an interval, `[samples, moving]`.
@@ -229,51 +270,52 @@ impl Problem<'_> {
         first: Option<FirstEvaluation>,
     ) -> FirstEvaluation {
         let (weights, activations) = first.map_or((None, None), |f| (f.weights, Some(f.activations)));
-        let (stages, weights) = self.step_weights(tableau, interval, joint, noise, weights);
-        let (state, activations) =
-            self.step_activations(tableau, interval, &joint.activations, &stages, memory, activations);
+        let (stages, weights) = self.step_weights(tableau, interval, &mut joint.weights, noise, weights);
+        let step = ActivationStep { tableau, interval, stages: &stages, scale: None };
+        let (state, activations) = self.step_activations(step, &joint.activations, memory, activations);
         joint.activations = state;
         FirstEvaluation { weights, activations }
     }
 
-    /// Moves the weights of `joint` and returns the whole weight vector at every stage, and the first slope.
+    /// Moves the weights and returns the whole weight vector at every stage, and the first slope.
     fn step_weights(
         &self,
         tableau: &Tableau,
         interval: (f64, f64),
-        joint: &mut Joint,
+        weights: &mut Weights,
         noise: Tensor<2>,
         first: Option<WeightSlope>,
     ) -> (Vec<Tensor<2>>, Option<WeightSlope>) {
-        let Some(moving) = &joint.moving else {
+        let Some(moving) = &weights.moving else {
             return (vec![self.w0.clone(); tableau.nodes.len()], None);
         };
         let WeightStep { stages, end, kl, martingale, first } =
             self.process.step(tableau, interval, moving, &noise, first);
-        joint.moving = Some(end);
+        weights.moving = Some(end);
         if let Some(kl) = kl {
-            joint.kl = joint.kl.clone() + kl;
+            weights.kl = weights.kl.clone() + kl;
         }
-        if let (Some(sum), Some(term)) = (&mut joint.martingale, martingale) {
+        if let (Some(sum), Some(term)) = (&mut weights.martingale, martingale) {
             *sum = sum.clone() + term;
         }
         let stages = stages.into_iter().map(|w| self.partition.join(&self.w0, w)).collect();
         (stages, Some(first))
     }
 
-    /// One step of the activations with the given weights at each stage.
     fn step_activations(
         &self,
-        tableau: &Tableau,
-        (t0, t1): (f64, f64),
+        step: ActivationStep<'_>,
         state: &State,
-        stages: &[Tensor<2>],
         memory: &mut Memory,
         first: Option<Evaluation>,
     ) -> (State, Evaluation) {
+        let ActivationStep { tableau, interval: (t0, t1), stages, scale } = step;
         let evaluate = |i: usize, state: &State, memory: &mut Memory| {
             let t = tableau.time(i, t0, t1);
-            let slope = self.dynamics.derivative(t, state, &|h| self.drift.eval(t, h, stages[i].clone()), memory);
+            let mut slope = self.dynamics.derivative(t, state, &|h| self.drift.eval(t, h, stages[i].clone()), memory);
+            if let Some(scale) = scale {
+                slope = slope.into_iter().map(|s| s * scale.clone()).collect();
+            }
             memory.evaluations += 1;
             Evaluation { slope, cached: memory.cached.clone() }
         };
@@ -313,10 +355,10 @@ impl Joint {
         for (a, b) in self.activations.iter().zip(&other.activations) {
             add(scaled_squares(a, b, atol, rtol));
         }
-        for (a, b) in self.moving.iter().zip(&other.moving) {
+        for (a, b) in self.weights.moving.iter().zip(&other.weights.moving) {
             add(scaled_squares(a, b, atol, rtol));
         }
-        add(scaled_squares(&self.kl, &other.kl, atol, rtol));
+        add(scaled_squares(&self.weights.kl, &other.weights.kl, atol, rtol));
         // `max` would turn a NaN into 1e-7.
         let error = (sum / count as f64).sqrt();
         if error < 1e-7 { 1e-7 } else { error }
@@ -324,9 +366,9 @@ impl Joint {
 
     /// The first component that is not finite.
     fn not_finite(&self) -> Option<Component> {
-        if !self.moving.iter().all(is_finite) {
+        if !self.weights.moving.iter().all(is_finite) {
             Some(Component::Weights)
-        } else if !is_finite(&self.kl) {
+        } else if !is_finite(&self.weights.kl) {
             Some(Component::Kl)
         } else if !self.activations.iter().all(is_finite) {
             Some(Component::Activations)

@@ -3,6 +3,7 @@ use serde::{Deserialize, Serialize};
 use crate::engine::Engine;
 use crate::error::ConfigError;
 use crate::method::Method;
+use crate::nfe::Nfe;
 
 /// The controllers by name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,6 +87,12 @@ impl SolverConfig {
     pub fn grid(&self) -> Vec<f64> {
         let inner = (0..self.steps).map(|i| self.t0 + (self.t1 - self.t0) * i as f64 / self.steps as f64);
         inner.chain([self.t1]).collect()
+    }
+
+    /// The function evaluations of a fixed solve.
+    pub fn fixed_nfe(&self) -> Nfe {
+        let drift = self.steps * self.method.tableau().nodes.len();
+        Nfe { drift, diffusion: drift, attempts: self.steps, accepted: self.steps, rejected: 0 }
     }
 
     /// The cells of a Brownian path that suits the solve: the fixed grid, or cells of about the first step (at most 2^20).

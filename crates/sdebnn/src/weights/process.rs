@@ -54,15 +54,6 @@ pub(crate) struct WeightStep {
     pub first: WeightSlope,
 }
 
-/// The weights at every stage of every step of a grid: all that the activations need to know of them.
-#[derive(Debug)]
-pub struct WeightPath {
-    /// The times `t_0 < … < t_n`.
-    pub grid: Vec<f64>,
-    /// For each step the flat weights `[samples, P]` at each stage of the method.
-    pub stages: Vec<Vec<Tensor<2>>>,
-}
-
 impl WeightProcess<'_> {
     fn slope(&self, t: f64, w: &Tensor<2>) -> WeightSlope {
         let Some(network) = self.network else {

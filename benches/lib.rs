@@ -1,0 +1,1 @@
+//! Criterion benchmarks of the kernels: one layer (forward, input gradient, weight gradient), activations, whole solves.
