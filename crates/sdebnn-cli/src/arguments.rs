@@ -27,6 +27,14 @@ pub enum Command {
         #[command(subcommand)]
         experiment: Experiment,
     },
+    /// Measure the speed of this program.
+    #[command(after_help = "Examples:
+  sdebnn bench step --workload mnist --model nesterov
+  sdebnn bench step --workload toy --model sde-bnn --steps 50 --json")]
+    Bench {
+        #[command(subcommand)]
+        subject: Subject,
+    },
     /// Print completions for a shell.
     Completions {
         /// The shell.
@@ -47,6 +55,62 @@ pub enum Experiment {
 
 The keys for --set are those of configs/toy.toml; a run's config.toml lists them all.")]
     Toy(ReproduceArguments),
+}
+
+#[derive(Subcommand)]
+pub enum Subject {
+    /// Time whole training steps (forward, backward, Adam) and evaluation steps on random data of the paper's shapes.
+    #[command(after_help = "Examples:
+  sdebnn bench step --workload mnist --model nesterov
+  sdebnn bench step --workload cifar10 --model sde-bnn --batch 32 --steps 2
+  sdebnn bench step --workload toy --model sde-bnn --steps 50 --json")]
+    Step(StepArguments),
+}
+
+#[derive(Args)]
+pub struct StepArguments {
+    /// The shapes.
+    #[arg(long, value_enum)]
+    pub workload: WorkloadName,
+    /// The model.
+    #[arg(long, value_enum)]
+    pub model: OneModel,
+    /// Examples a step (default: the paper's).
+    #[arg(long, value_name = "N")]
+    pub batch: Option<usize>,
+    /// Timed training steps, and evaluation steps.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub steps: u32,
+    /// Threads (default: all cores).
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub threads: Option<u32>,
+    /// What carries the activations.
+    #[arg(long, value_enum, default_value_t = EngineName::Auto)]
+    pub engine: EngineName,
+    /// Print the measurements as one line of JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum WorkloadName {
+    Toy,
+    Mnist,
+    Cifar10,
+    Walker2d,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum OneModel {
+    SdeBnn,
+    Nesterov,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum EngineName {
+    Auto,
+    Reference,
+    Fused,
 }
 
 #[derive(Args)]

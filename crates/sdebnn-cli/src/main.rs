@@ -1,6 +1,7 @@
 //! The command `sdebnn`.
 
 mod arguments;
+mod bench;
 mod progress;
 
 use std::process::ExitCode;
@@ -9,7 +10,8 @@ use anyhow::Result;
 use clap::{CommandFactory, Parser};
 use sdebnn_train::experiment::toy::{self, ToyConfig, ToySummary};
 
-use arguments::{Arguments, Command, Experiment, ReproduceArguments};
+use arguments::{Arguments, Command, Experiment, ReproduceArguments, Subject};
+use bench::bench_step;
 use progress::Progress;
 
 /// Tensors come and go with every operation; glibc would hand their memory back to the system each time.
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
 fn run(arguments: Arguments) -> Result<()> {
     match arguments.command {
         Command::Reproduce { experiment: Experiment::Toy(arguments) } => reproduce_toy(&arguments),
+        Command::Bench { subject: Subject::Step(arguments) } => bench_step(&arguments),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Arguments::command(), "sdebnn", &mut std::io::stdout());
             Ok(())

@@ -4,6 +4,8 @@ use std::fmt::Debug;
 
 use pulp::{Simd, bytemuck};
 
+use crate::transpose::{transpose_f32, transpose_f64};
+
 /// A floating-point type the kernels run on: `f32` (the fast one) or `f64` (the exact one).
 ///
 /// The methods mirror one instruction each on the vectors of an instruction set `S`, so that every kernel is written once
@@ -67,6 +69,10 @@ pub trait Element:
     fn round_and_exp2<S: Simd>(simd: S, a: Self::Vector<S>) -> (Self::Vector<S>, Self::Vector<S>);
     /// The sum of all lanes.
     fn sum<S: Simd>(simd: S, a: Self::Vector<S>) -> Self;
+    /// Vectors as a slice of elements.
+    fn elements<S: Simd>(vectors: &[Self::Vector<S>]) -> &[Self];
+    /// Transposes the square of as many vectors as a vector has lanes: vector `i` of the result goes to `to[i * stride]`.
+    fn transpose<S: Simd>(simd: S, from: &[Self::Vector<S>], to: &mut [Self::Vector<S>], stride: usize);
 }
 
 mod sealed {
@@ -77,7 +83,8 @@ mod sealed {
 
 macro_rules! vector_operations {
     ($element:ty, $vector:ident, $as_simd:ident, $as_mut_simd:ident, $splat:ident, $add:ident, $sub:ident, $mul:ident,
-     $div:ident, $fma:ident, $min:ident, $max:ident, $abs:ident, $greater:ident, $select:ident, $sum:ident) => {
+     $div:ident, $fma:ident, $min:ident, $max:ident, $abs:ident, $greater:ident, $select:ident, $sum:ident,
+     $transpose:ident) => {
         type Vector<S: Simd> = S::$vector;
         const ZERO: Self = 0.0;
         const ONE: Self = 1.0;
@@ -151,6 +158,14 @@ macro_rules! vector_operations {
         fn sum<S: Simd>(simd: S, a: Self::Vector<S>) -> Self {
             simd.$sum(a)
         }
+        #[inline(always)]
+        fn elements<S: Simd>(vectors: &[Self::Vector<S>]) -> &[Self] {
+            bytemuck::cast_slice(vectors)
+        }
+        #[inline(always)]
+        fn transpose<S: Simd>(simd: S, from: &[Self::Vector<S>], to: &mut [Self::Vector<S>], stride: usize) {
+            $transpose(simd, from, to, stride);
+        }
     };
 }
 
@@ -171,7 +186,8 @@ impl Element for f32 {
         abs_f32s,
         greater_than_f32s,
         select_f32s,
-        reduce_sum_f32s
+        reduce_sum_f32s,
+        transpose_f32
     );
 
     const EXP_LIMIT: f32 = 87.0;
@@ -209,7 +225,8 @@ impl Element for f64 {
         abs_f64s,
         greater_than_f64s,
         select_f64s,
-        reduce_sum_f64s
+        reduce_sum_f64s,
+        transpose_f64
     );
 
     const EXP_LIMIT: f64 = 700.0;

@@ -64,6 +64,12 @@ pub enum Error {
         /// Width of its images.
         width: usize,
     },
+    /// The weights need a diffusion: the KL divergence is measured in units of it.
+    #[error("the diffusion of the weights must be positive and finite, got {sigma}")]
+    Diffusion {
+        /// The diffusion given.
+        sigma: f64,
+    },
     /// A slice has the wrong length.
     #[error("{what} must have {expected} numbers, got {actual}")]
     Length {

@@ -4,10 +4,12 @@ use pulp::Simd;
 
 use crate::{
     activation::Activation,
+    class_sums::ClassSums,
     contraction::{Contraction, Finish, WeightStrides, Weights, pack},
     element::Element,
     geometry::{Geometry, MOST_TAPS},
-    weight_gradient::{ClassSums, Pairing, WeightGradient},
+    pairing::Pairing,
+    weight_gradient::{WeightGradient, scratch},
 };
 
 /// How a layer sees the time `t`.
@@ -122,9 +124,9 @@ impl Layer {
         self.geometry.inputs * self.channels[0]
     }
 
-    /// Vectors of scratch the weight gradient needs.
-    pub(crate) fn scratch_vectors(&self) -> usize {
-        self.pairing.scratch(self.channels)
+    /// Vectors of scratch the weight gradient needs, with vectors of `lanes` examples.
+    pub(crate) fn scratch_vectors(&self, lanes: usize) -> usize {
+        scratch(&self.pairing, self.channels, lanes)
     }
 
     /// Place of the weight with which `t` enters output channel `q` under `tap`.

@@ -49,6 +49,7 @@
 mod activation;
 mod buffer;
 mod carry;
+mod class_sums;
 mod contraction;
 mod dynamics;
 mod element;
@@ -59,13 +60,16 @@ mod geometry;
 mod instructions;
 mod layer;
 mod network;
+mod pairing;
 mod peak;
 mod problem;
 mod single_layer;
 mod solver;
 mod tape;
 mod tiling;
+mod transpose;
 mod weight_gradient;
+mod weight_path;
 
 pub use activation::{Activation, SWISH_SLOPE};
 pub use element::Element;
@@ -77,3 +81,7 @@ pub use problem::{Drift, Dynamics, Method, Problem, Residual};
 pub use single_layer::{LayerKind, SingleLayer};
 pub use solver::{Gradients, Inputs, Settings, Solver};
 pub use tape::Tape;
+pub use weight_path::{
+    PosteriorForm, WeightPathGradients, WeightPathInputs, WeightPathOutputGradients, WeightPathOutputs,
+    WeightPathProblem, WeightPathSolver, WeightPathTape,
+};

@@ -155,7 +155,7 @@ impl Network {
                 folded,
                 input,
                 output_gradient,
-                E::vectors_mut::<S>(&mut workspace.sums[..layer.scratch_vectors() * lanes]),
+                E::vectors_mut::<S>(&mut workspace.sums[..layer.scratch_vectors(lanes) * lanes]),
                 &mut workspace.class_sums,
                 &mut gradient[self.places[index]..][..layer.parameters],
             );
@@ -207,7 +207,7 @@ pub(crate) struct Workspace<E> {
     slopes: Vec<Buffer<E>>,
     /// Gradient of the output of the current layer, and of its input.
     pub(crate) gradients: [Buffer<E>; 2],
-    /// Lane-wise sums of a weight gradient.
+    /// Scratch of a weight gradient.
     sums: Buffer<E>,
     /// Sums of an output gradient over the pixels of each class.
     class_sums: Vec<E>,
@@ -220,7 +220,7 @@ impl<E: Element> Workspace<E> {
     pub(crate) fn new(network: &Network, lanes: usize, backward: bool) -> Self {
         let layers = &network.layers;
         let largest = layers.iter().map(|l| l.outputs().max(l.inputs())).max().unwrap_or(0);
-        let sums = layers.iter().map(Layer::scratch_vectors).max().unwrap_or(0);
+        let sums = layers.iter().map(|l| l.scratch_vectors(lanes)).max().unwrap_or(0);
         let if_backward = |vectors: usize| if backward { Buffer::new(vectors * lanes) } else { Buffer::new(0) };
         Self {
             inputs: layers.iter().map(|l| Buffer::new(l.inputs() * lanes)).collect(),

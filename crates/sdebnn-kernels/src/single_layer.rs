@@ -86,7 +86,7 @@ impl<E: Element> SingleLayer<E> {
             output: buffer(layer.outputs()),
             output_gradient: buffer(layer.outputs()),
             input_gradient: buffer(layer.inputs()),
-            sums: buffer(layer.scratch_vectors()),
+            sums: buffer(layer.scratch_vectors(lanes)),
             weight_gradient: vec![E::ZERO; layer.parameters],
             layer,
         }

@@ -1,308 +1,243 @@
 //! The gradient of a layer's weights: products of input and output gradient summed over pixels and examples.
 #![expect(clippy::needless_range_loop, reason = "register tiles read best with their row and column as indices")]
 
-use std::ops::Range;
+use std::array;
 
 use pulp::{Simd, WithSimd};
 
-use crate::{contraction::WeightStrides, element::Element, geometry::Geometry};
+use crate::{contraction::WeightStrides, element::Element, pairing::Pairing};
 
-/// Pixels whose products are summed in registers before the sums go to memory. A block of [`ROWS`] channels of them is
-/// copied together (24 KiB in single precision on AVX2) and stays in the nearest cache while all taps and all channels of
-/// the other image pass; in place, pixels a power of two apart would evict each other.
-const BLOCK: usize = 24;
+/// Most vectors of wide channels whose sums are kept in registers together.
+const MOST_VECTORS: usize = 4;
 
-/// Channels of the resident image treated together.
-const ROWS: usize = 32;
+/// Most lanes of a vector.
+const MOST_LANES: usize = 16;
 
-/// Rows and columns of products summed in registers.
-const TILE: [usize; 2] = [4, 3];
-
-/// The meetings of two images, cut into blocks of pixels of the image that stays in cache: the *resident* one, which has more
-/// channels (or fewer pixels). The other one *passes*.
-#[derive(Clone, Debug)]
-pub(crate) struct Pairing {
-    /// Whether the layer's output (not its input) is resident.
-    output_resides: bool,
-    /// Taps of the kernel.
-    taps: usize,
-    /// Pixels of the (resident, passing) image.
-    pixels: [usize; 2],
-    /// Pixels of a block.
-    block: usize,
-    /// `(resident pixel within the block, passing pixel)`, by block, then tap.
-    pairs: Vec<[u32; 2]>,
-    /// End of each (block, tap) in `pairs`.
-    ends: Vec<usize>,
-}
-
-impl Pairing {
-    /// Pairs the images of a layer with `channels` = (input, output).
-    pub(crate) fn new(geometry: &Geometry, channels: [usize; 2]) -> Self {
-        let [inputs, outputs] = channels;
-        let output_resides = outputs > inputs || (outputs == inputs && geometry.outputs <= geometry.inputs);
-        let mut pixels = [geometry.inputs, geometry.outputs];
-        if output_resides {
-            pixels.reverse();
-        }
-        let blocks = pixels[0].div_ceil(BLOCK).max(1);
-        let block = pixels[0].div_ceil(blocks).max(1);
-        let mut lists = vec![Vec::new(); blocks * geometry.taps];
-        for link in &geometry.links {
-            let pair = if output_resides { [link.output, link.input] } else { [link.input, link.output] };
-            let list = &mut lists[pair[0] / block * geometry.taps + link.tap];
-            list.push([(pair[0] % block) as u32, pair[1] as u32]);
-        }
-        let mut pairs = Vec::with_capacity(geometry.links.len());
-        let mut ends = Vec::with_capacity(lists.len());
-        for list in lists {
-            pairs.extend(list);
-            ends.push(pairs.len());
-        }
-        Self { output_resides, taps: geometry.taps, pixels, block, pairs, ends }
-    }
-
-    /// Vectors of scratch the gradient needs for `channels` = (input, output): sums, then copies of a block of both images.
-    pub(crate) fn scratch(&self, channels: [usize; 2]) -> usize {
-        let [columns, rows] = self.orient(channels);
-        self.taps * rows.div_ceil(TILE[0]) * columns.div_ceil(TILE[1]) * TILE[0] * TILE[1]
-            + self.block * (ROWS + TILE[1])
-    }
-
-    /// (input, output) as (passing, resident).
-    fn orient<T>(&self, [input, output]: [T; 2]) -> [T; 2] {
-        if self.output_resides { [input, output] } else { [output, input] }
+/// Vectors of wide channels whose sums are kept in registers together, if `rest` are left and there are `rows` narrow channels:
+/// with as many rows as [`most_rows`] allows, twelve sums hide the latency of the multiply-add.
+#[inline(always)]
+fn block_of_vectors(rest: usize, rows: usize) -> usize {
+    match rest {
+        _ if rows <= 3 => rest.min(MOST_VECTORS),
+        1 | 3 => rest,
+        _ if rest % 2 == 1 => 3,
+        _ => 2,
     }
 }
 
-/// `dw[q, c, tap] = Σ_p Σ_lane x[p at tap, c] · dy[p, q]`.
+/// Narrow channels whose sums are kept in registers together, of `rest` left, with `C` vectors each: about equally many each
+/// time.
+#[inline(always)]
+fn block_of_rows<const C: usize>(rest: usize) -> usize {
+    let most = if C == 1 { 6 } else { 12 / C };
+    rest.div_ceil(rest.div_ceil(most))
+}
+
+/// `dw[q, c, tap] = Σ_p Σ_lane x[p at tap, c] · dy[p, q]`: a product of matrices that is summed over pixels and examples.
+///
+/// Blocks of the wide image are transposed, so that vectors hold channels instead of examples. Sums then need no reduction
+/// over lanes, and few enough of them remain to stay in cache.
 pub(crate) struct WeightGradient<'a, E: Element, S: Simd> {
     pub(crate) pairing: &'a Pairing,
     pub(crate) channels: [usize; 2],
     pub(crate) input: &'a [E::Vector<S>],
     pub(crate) output_gradient: &'a [E::Vector<S>],
     pub(crate) strides: WeightStrides,
-    /// [`Pairing::scratch`] vectors.
+    /// [`scratch`] vectors.
     pub(crate) scratch: &'a mut [E::Vector<S>],
     /// Where the gradients of the weights are written.
     pub(crate) gradient: &'a mut [E],
+}
+
+/// Vectors of scratch a gradient needs for `channels` = (input, output): sums, then a transposed block.
+pub(crate) fn scratch(pairing: &Pairing, channels: [usize; 2], lanes: usize) -> usize {
+    let [rows, columns] = pairing.orient(channels);
+    pairing.taps * rows * columns.div_ceil(lanes) + panel(pairing, lanes)
+}
+
+/// Vectors of a transposed block.
+fn panel(pairing: &Pairing, lanes: usize) -> usize {
+    pairing.block * lanes * MOST_VECTORS
 }
 
 impl<E: Element, S: Simd> WeightGradient<'_, E, S> {
     /// Runs the kernel with the target features of `simd`.
     pub(crate) fn run(self, simd: S) {
         let pairing = self.pairing;
-        let [columns, rows] = pairing.orient(self.channels);
-        let [passing, resident] = pairing.orient([self.input, self.output_gradient]);
-        let [column_stride, row_stride] = pairing.orient([self.strides.input, self.strides.output]);
-        assert_eq!(pairing.pixels[0] * rows, resident.len(), "resident image");
-        assert_eq!(pairing.pixels[1] * columns, passing.len(), "passing image");
-        let copies = pairing.block * (ROWS + TILE[1]);
-        let (sums, copies) = self.scratch.split_at_mut(pairing.scratch(self.channels) - copies);
-        let (resident_copy, passing_copy) = copies.split_at_mut(pairing.block * ROWS);
-        let mut products =
-            Products::<E, S> { simd, pairing, rows, columns, resident, passing, sums, resident_copy, passing_copy };
-        products.all_blocks();
-        let strides = [row_stride, column_stride, self.strides.tap];
-        simd.vectorize(LaneSums { products: &products, strides, gradient: self.gradient });
+        let lanes = E::lanes::<S>();
+        let [rows, columns] = pairing.orient(self.channels);
+        let [narrow, wide] = pairing.orient([self.input, self.output_gradient]);
+        let [row_stride, column_stride] = pairing.orient([self.strides.input, self.strides.output]);
+        assert_eq!(pairing.pixels[0] * rows, narrow.len(), "narrow image");
+        assert_eq!(pairing.pixels[1] * columns, wide.len(), "wide image");
+        let length = scratch(pairing, self.channels, lanes);
+        let (sums, panel) = self.scratch[..length].split_at_mut(length - panel(pairing, lanes));
+        simd.vectorize(Products::<E, S> {
+            simd,
+            pairing,
+            rows,
+            columns,
+            narrow: E::elements::<S>(narrow),
+            wide,
+            sums,
+            panel,
+            strides: [row_stride, column_stride, self.strides.tap],
+            gradient: self.gradient,
+        });
     }
 }
 
-/// `sums[tap, row, column] = Σ_pairs resident[pixel, row] · passing[pixel', column]`, lane by lane.
 struct Products<'a, E: Element, S: Simd> {
     simd: S,
     pairing: &'a Pairing,
+    /// Channels of the narrow image.
     rows: usize,
+    /// Channels of the wide image.
     columns: usize,
-    resident: &'a [E::Vector<S>],
-    passing: &'a [E::Vector<S>],
-    /// `[tap][tile of columns][tile of rows][row][column]`
+    /// `[pixel][row][lane]`
+    narrow: &'a [E],
+    /// `[pixel][column]`
+    wide: &'a [E::Vector<S>],
+    /// `[block of columns][tap][row][column within the block]`
     sums: &'a mut [E::Vector<S>],
-    /// `[tile of rows][pixel][row]`
-    resident_copy: &'a mut [E::Vector<S>],
-    /// `[pair][column]`
-    passing_copy: &'a mut [E::Vector<S>],
-}
-
-impl<E: Element, S: Simd> Products<'_, E, S> {
-    fn all_blocks(&mut self) {
-        let (simd, pairing) = (self.simd, self.pairing);
-        self.sums.fill(E::splat(simd, E::ZERO));
-        let mut start = 0;
-        for (block, ends) in pairing.ends.chunks_exact(pairing.taps).enumerate() {
-            let first_pixel = block * pairing.block;
-            let pixels = first_pixel..(first_pixel + pairing.block).min(pairing.pixels[0]);
-            for first_row in (0..self.rows).step_by(ROWS) {
-                let rows = first_row..(first_row + ROWS).min(self.rows);
-                self.copy_resident(pixels.clone(), rows.clone());
-                let mut from = start;
-                for (tap, &to) in ends.iter().enumerate() {
-                    if from < to {
-                        simd.vectorize(Tap {
-                            products: self,
-                            tap,
-                            pairs: &pairing.pairs[from..to],
-                            rows: rows.clone(),
-                        });
-                    }
-                    from = to;
-                }
-            }
-            start = ends[pairing.taps - 1];
-        }
-    }
-
-    fn copy_resident(&mut self, pixels: Range<usize>, rows: Range<usize>) {
-        for (index, pixel) in pixels.enumerate() {
-            let row = &self.resident[pixel * self.rows..(pixel + 1) * self.rows][rows.clone()];
-            for (tile, from) in row.chunks(TILE[0]).enumerate() {
-                let to = (tile * self.pairing.block + index) * TILE[0];
-                self.resident_copy[to..to + from.len()].copy_from_slice(from);
-            }
-        }
-    }
-
-    /// Place of the sums of a tile of rows and columns.
-    fn tile(&self, tap: usize, row: usize, column: usize) -> usize {
-        let [rows, columns] = [self.rows.div_ceil(TILE[0]), self.columns.div_ceil(TILE[1])];
-        ((tap * columns + column / TILE[1]) * rows + row / TILE[0]) * TILE[0] * TILE[1]
-    }
-}
-
-/// All products under one tap of a block of pixels with some rows.
-struct Tap<'a, 'b, E: Element, S: Simd> {
-    products: &'a mut Products<'b, E, S>,
-    tap: usize,
-    pairs: &'a [[u32; 2]],
-    rows: Range<usize>,
-}
-
-impl<E: Element, S: Simd> WithSimd for Tap<'_, '_, E, S> {
-    type Output = ();
-    #[inline(always)]
-    fn with_simd<T: Simd>(mut self, _: T) {
-        let columns = self.products.columns;
-        for column in (0..columns).step_by(TILE[1]) {
-            match columns - column {
-                1 => self.columns::<1>(column),
-                2 => self.columns::<2>(column),
-                _ => self.columns::<3>(column),
-            }
-        }
-    }
-}
-
-impl<E: Element, S: Simd> Tap<'_, '_, E, S> {
-    #[inline(always)]
-    fn columns<const C: usize>(&mut self, column: usize) {
-        let products = &mut *self.products;
-        for (&[_, pixel], to) in self.pairs.iter().zip(products.passing_copy.chunks_exact_mut(C)) {
-            let from = pixel as usize * products.columns + column;
-            to.copy_from_slice(&products.passing[from..from + C]);
-        }
-        for row in self.rows.clone().step_by(TILE[0]) {
-            match self.rows.end - row {
-                1 => self.product::<1, C>(row, column),
-                2 => self.product::<2, C>(row, column),
-                3 => self.product::<3, C>(row, column),
-                _ => self.product::<4, C>(row, column),
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn product<const R: usize, const C: usize>(&mut self, row: usize, column: usize) {
-        let products = &mut *self.products;
-        let simd = products.simd;
-        let block = products.pairing.block * TILE[0];
-        let resident = &products.resident_copy[(row - self.rows.start) / TILE[0] * block..][..block];
-        let passing = &products.passing_copy[..self.pairs.len() * C];
-        let mut sums = [[E::splat(simd, E::ZERO); C]; R];
-        for (&[pixel, _], y) in self.pairs.iter().zip(passing.as_chunks::<C>().0) {
-            let at = pixel as usize * TILE[0];
-            debug_assert!(at + R <= resident.len());
-            for r in 0..R {
-                // SAFETY: pairs count pixels within a block, and a tile of rows has `TILE[0]` vectors for each.
-                let x = unsafe { *resident.get_unchecked(at + r) };
-                for c in 0..C {
-                    sums[r][c] = E::fma(simd, x, y[c], sums[r][c]);
-                }
-            }
-        }
-        let tile = products.tile(self.tap, row, column);
-        let totals = &mut products.sums[tile..tile + TILE[0] * TILE[1]];
-        for (totals, sums) in totals.chunks_exact_mut(TILE[1]).zip(&sums) {
-            for (total, &sum) in totals.iter_mut().zip(sums) {
-                *total = E::add(simd, *total, sum);
-            }
-        }
-    }
-}
-
-/// Sums over the lanes, into the layout of the weights.
-struct LaneSums<'a, 'b, E: Element, S: Simd> {
-    products: &'a Products<'b, E, S>,
-    /// Distances of rows, columns and taps.
+    /// A block of columns of a block of the wide image, `[pixel][lane][vector]`.
+    panel: &'a mut [E::Vector<S>],
+    /// Distances of rows, columns and taps in `gradient`.
     strides: [usize; 3],
     gradient: &'a mut [E],
 }
 
-impl<E: Element, S: Simd> WithSimd for LaneSums<'_, '_, E, S> {
+impl<E: Element, S: Simd> WithSimd for Products<'_, E, S> {
     type Output = ();
     #[inline(always)]
-    fn with_simd<T: Simd>(self, _: T) {
-        let Self { products, strides: [row_stride, column_stride, tap_stride], gradient } = self;
-        for tap in 0..products.pairing.taps {
-            for column in (0..products.columns).step_by(TILE[1]) {
-                for row in (0..products.rows).step_by(TILE[0]) {
-                    let tile = &products.sums[products.tile(tap, row, column)..][..TILE[0] * TILE[1]];
-                    let rows = (row..products.rows).zip(tile.chunks_exact(TILE[1]));
-                    for (row, sums) in rows {
-                        for (column, &sum) in (column..products.columns).zip(sums) {
-                            let place = row * row_stride + column * column_stride + tap * tap_stride;
-                            gradient[place] = E::sum(products.simd, sum);
+    fn with_simd<T: Simd>(mut self, _: T) {
+        let vectors = self.columns.div_ceil(E::lanes::<S>());
+        self.sums.fill(E::splat(self.simd, E::ZERO));
+        for block in 0..self.pairing.blocks() {
+            let mut first = 0;
+            while first < vectors {
+                let count = block_of_vectors(vectors - first, self.rows);
+                match count {
+                    1 => self.block::<1>(block, first),
+                    2 => self.block::<2>(block, first),
+                    3 => self.block::<3>(block, first),
+                    _ => self.block::<MOST_VECTORS>(block, first),
+                }
+                first += count;
+            }
+        }
+        self.scatter(vectors);
+    }
+}
+
+impl<E: Element, S: Simd> Products<'_, E, S> {
+    /// All products of a block of pixels with `C` vectors of columns from vector `first` on.
+    #[inline(always)]
+    fn block<const C: usize>(&mut self, block: usize, first: usize) {
+        self.transpose::<C>(block, first);
+        let sums = first * self.pairing.taps * self.rows;
+        for tap in 0..self.pairing.taps {
+            let pairs = self.pairing.pairs(block, tap);
+            let mut row = 0;
+            while row < self.rows && !pairs.is_empty() {
+                let count = block_of_rows::<C>(self.rows - row);
+                let place = sums + (tap * self.rows + row) * C;
+                match count {
+                    1 => self.product::<1, C>(pairs, row, place),
+                    2 => self.product::<2, C>(pairs, row, place),
+                    3 => self.product::<3, C>(pairs, row, place),
+                    4 if C <= 3 => self.product::<4, C>(pairs, row, place),
+                    5 if C <= 2 => self.product::<5, C>(pairs, row, place),
+                    _ if C <= 2 => self.product::<6, C>(pairs, row, place),
+                    _ => unreachable!("{count} rows of {C} vectors"),
+                }
+                row += count;
+            }
+        }
+    }
+
+    /// Copies `C` vectors of columns of a block of pixels, transposed.
+    #[inline(always)]
+    fn transpose<const C: usize>(&mut self, block: usize, first: usize) {
+        let (simd, lanes) = (self.simd, E::lanes::<S>());
+        let start = block * self.pairing.block;
+        let end = (start + self.pairing.block).min(self.pairing.pixels[1]);
+        let pixels = self.wide[start * self.columns..end * self.columns].chunks_exact(self.columns);
+        for (pixel, to) in pixels.zip(self.panel.chunks_exact_mut(lanes * C)) {
+            for c in 0..C {
+                let from = &pixel[(first + c) * lanes..];
+                if from.len() >= lanes {
+                    E::transpose(simd, &from[..lanes], &mut to[c..], C);
+                } else {
+                    let mut padded = [E::splat(simd, E::ZERO); MOST_LANES];
+                    padded[..from.len()].copy_from_slice(from);
+                    E::transpose(simd, &padded[..lanes], &mut to[c..], C);
+                }
+            }
+        }
+    }
+
+    /// `sums += Σ_pairs Σ_lane narrow[pixel, row] · wide[pixel', column]` for `R` rows and `C` vectors of columns.
+    #[inline(always)]
+    fn product<const R: usize, const C: usize>(&mut self, pairs: &[[u32; 2]], row: usize, place: usize) {
+        let (simd, lanes) = (self.simd, E::lanes::<S>());
+        let totals = self.sums[place..place + R * C].as_chunks_mut::<C>().0;
+        let mut sums = [[E::splat(simd, E::ZERO); C]; R];
+        for &[wide, narrow] in pairs {
+            let y = wide as usize * lanes * C;
+            let x = (narrow as usize * self.rows + row) * lanes;
+            debug_assert!(y + lanes * C <= self.panel.len() && x + lanes * R <= self.narrow.len());
+            for lane in 0..lanes {
+                // SAFETY: pairs count pixels within a block, for which the panel has `lanes * C` vectors each.
+                let factor = |c: usize| unsafe { *self.panel.get_unchecked(y + lane * C + c) };
+                // SAFETY: pairs hold pixels of the narrow image, whose length `run` has compared.
+                let number = |r: usize| unsafe { *self.narrow.get_unchecked(x + r * lanes + lane) };
+                // Sixteen registers hold the sums, the fewer operands, and one of the others.
+                if R < C {
+                    let numbers: [_; R] = array::from_fn(|r| E::splat(simd, number(r)));
+                    for c in 0..C {
+                        let factor = factor(c);
+                        for r in 0..R {
+                            sums[r][c] = E::fma(simd, numbers[r], factor, sums[r][c]);
+                        }
+                    }
+                } else {
+                    let factors: [_; C] = array::from_fn(factor);
+                    for r in 0..R {
+                        let number = E::splat(simd, number(r));
+                        for c in 0..C {
+                            sums[r][c] = E::fma(simd, number, factors[c], sums[r][c]);
                         }
                     }
                 }
             }
         }
+        for (totals, sums) in totals.iter_mut().zip(&sums) {
+            for (total, &sum) in totals.iter_mut().zip(sums) {
+                *total = E::add(simd, *total, sum);
+            }
+        }
     }
-}
 
-/// Channels whose sums over pixels are kept in registers together.
-const CHANNELS: usize = 8;
-
-/// `sums[class, q] = Σ_{p in class} Σ_lane dy[p, q]`: what biases and time inputs are multiplied with.
-pub(crate) struct ClassSums<'a, E: Element, S: Simd> {
-    pub(crate) simd: S,
-    pub(crate) geometry: &'a Geometry,
-    pub(crate) channels: usize,
-    pub(crate) output_gradient: &'a [E::Vector<S>],
-    /// `[class][channel]`
-    pub(crate) sums: &'a mut [E],
-}
-
-impl<E: Element, S: Simd> WithSimd for ClassSums<'_, E, S> {
-    type Output = ();
+    /// Copies the sums into the layout of the weights.
     #[inline(always)]
-    fn with_simd<T: Simd>(self, _: T) {
-        let Self { simd, geometry, channels, output_gradient, sums } = self;
-        for (class, sums) in geometry.classes.iter().zip(sums.chunks_exact_mut(channels)) {
-            let mut first = 0;
-            while first < channels {
-                let count = (channels - first).min(CHANNELS);
-                let mut totals = [E::splat(simd, E::ZERO); CHANNELS];
-                for &(_, pixel) in &class.pixels {
-                    let row = &output_gradient[pixel * channels + first..][..count];
-                    for (total, &value) in totals.iter_mut().zip(row) {
-                        *total = E::add(simd, *total, value);
+    fn scatter(&mut self, vectors: usize) {
+        let lanes = E::lanes::<S>();
+        let [row_stride, column_stride, tap_stride] = self.strides;
+        let mut first = 0;
+        while first < vectors {
+            let count = block_of_vectors(vectors - first, self.rows);
+            let columns = first * lanes..((first + count) * lanes).min(self.columns);
+            let start = first * self.pairing.taps * self.rows;
+            for tap in 0..self.pairing.taps {
+                for row in 0..self.rows {
+                    let from = E::elements::<S>(&self.sums[start + (tap * self.rows + row) * count..][..count]);
+                    for (column, &sum) in columns.clone().zip(from) {
+                        self.gradient[row * row_stride + column * column_stride + tap * tap_stride] = sum;
                     }
                 }
-                for (sum, &total) in sums[first..first + count].iter_mut().zip(&totals) {
-                    *sum = E::sum(simd, total);
-                }
-                first += count;
             }
+            first += count;
         }
     }
 }

@@ -3,6 +3,7 @@
 //! This crate writes files into run directories but prints nothing: what a run has to say while it goes on, it tells an
 //! [`Observer`](experiment::Observer).
 
+pub mod bench;
 pub mod configuration;
 pub mod error;
 pub mod experiment;

@@ -10,7 +10,7 @@
 //!
 //! | concept | where |
 //! |---|---|
-//! | a model, its loss, its predictions | [`model`], [`prediction`], [`likelihood`], [`config`] |
+//! | a model, its loss, its predictions | [`model`], [`sequence`], [`prediction`], [`likelihood`], [`config`] |
 //! | what moves the activations | [`dynamics`], [`drift`], [`activation`] |
 //! | what moves the weights | [`weights`], [`brownian`], [`random`] |
 //! | how it is solved | [`solve`], [`method`], [`controller`], [`engine`], [`nfe`] |
@@ -34,6 +34,7 @@ pub mod model;
 pub mod nfe;
 pub mod prediction;
 pub mod random;
+pub mod sequence;
 pub mod solve;
 pub mod weights;
 

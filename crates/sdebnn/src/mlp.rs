@@ -53,6 +53,12 @@ impl Mlp {
         self
     }
 
+    /// All parameters in one vector: weight, bias, weight, bias, …
+    pub(crate) fn flat(&self) -> Tensor<1> {
+        let parts = self.layers.iter().flat_map(|layer| [layer.weight.val().reshape([-1]), layer.bias.val()]);
+        Tensor::cat(parts.collect(), 0)
+    }
+
     /// The network's output for every row of `x`.
     pub fn forward(&self, x: Tensor<2>, activation: Activation) -> Tensor<2> {
         self.run(x, activation, |t| t)

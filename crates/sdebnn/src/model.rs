@@ -13,6 +13,7 @@ use crate::drift::Drift;
 use crate::dynamics::{Dynamics, FirstOrder, HeavyBall, Nesterov};
 use crate::engine::Engine;
 use crate::error::{ConfigError, SolveError};
+use crate::fused::Kernel;
 use crate::likelihood::Target;
 use crate::mlp::{Mlp, parameter};
 use crate::nfe::Nfe;
@@ -159,6 +160,18 @@ impl SdeBnn {
         &*self.architecture.drift
     }
 
+    /// Arithmetic of the drift network for one example and one weight sample from `t0` to `T`, in floating-point operations; 0 where the
+    /// kernels do not know the network or the steps are not fixed.
+    pub fn flops_per_example(&self) -> f64 {
+        let (drift, dynamics) = (self.drift().kernel(), self.dynamics().kernel());
+        let solver = &self.config().solver;
+        let problem = drift.zip(dynamics).and_then(|(drift, (dynamics, _))| {
+            sdebnn_kernels::Problem::new(drift, dynamics, solver.method.kernel(), solver.grid()).ok()
+        });
+        let fixed = |_: &_| solver.controller == Controller::Fixed;
+        problem.filter(fixed).map_or(0.0, |p| p.flops_per_evaluation() as f64 * p.evaluations() as f64)
+    }
+
     /// One Brownian path for each of `samples` weight samples, a function of the stream and the sample's index alone.
     pub fn brownian(&self, stream: Stream, samples: usize) -> Vec<BrownianTree> {
         let (solver, dim) = (&self.config().solver, self.architecture.partition.moving());
@@ -166,9 +179,17 @@ impl SdeBnn {
         (0..samples).map(path).collect()
     }
 
-    /// Runs inputs `[batch, numbers]` (images flattened channel by channel) through one network for every Brownian path.
-    pub fn forward<P: BrownianPath>(&self, x: Tensor<2>, law: Law, paths: &[P]) -> Result<Forward, SolveError> {
-        let Architecture { config, drift, partition, features, outputs } = &*self.architecture;
+    /// How many tensors the state of the dynamics has.
+    pub fn components(&self) -> usize {
+        match self.config().dynamics {
+            DynamicsConfig::FirstOrder {} => 1,
+            DynamicsConfig::Nesterov { .. } | DynamicsConfig::HeavyBall { .. } => 2,
+        }
+    }
+
+    /// Hands the network, with its weights as the law moves them, to `work`.
+    pub fn with_problem<T>(&self, law: Law, work: impl FnOnce(&Problem<'_>) -> T) -> T {
+        let Architecture { config, drift, partition, .. } = &*self.architecture;
         let weights = &config.weights;
         let process = WeightProcess {
             sigma: weights.sigma,
@@ -177,20 +198,19 @@ impl SdeBnn {
             time_dependent: weights.time_dependent,
             martingale: law == Law::Posterior && weights.estimator == Estimator::StickingTheLanding,
         };
-        let problem = Problem {
-            drift: &**drift,
-            dynamics: &*self.dynamics(),
-            process,
-            partition,
-            w0: self.w0.val().unsqueeze::<2>().repeat_dim(0, paths.len()),
-        };
+        work(&Problem { drift: &**drift, dynamics: &*self.dynamics(), process, partition, w0: self.w0.val() })
+    }
+
+    /// Runs inputs `[batch, numbers]` (images flattened channel by channel) through one network for every Brownian path.
+    pub fn forward<P: BrownianPath>(&self, x: Tensor<2>, law: Law, paths: &[P]) -> Result<Forward, SolveError> {
+        let Architecture { config, features, outputs, .. } = &*self.architecture;
         let [batch, width] = x.dims();
         let mut input = x.unsqueeze::<3>().repeat_dim(0, paths.len());
         if *features > width {
             let rest = Tensor::zeros([paths.len(), batch, features - width], (&input.device(), input.dtype()));
             input = Tensor::cat(vec![input, rest], 2);
         }
-        let solution = problem.solve(&config.solver, input, paths)?;
+        let solution = self.with_problem(law, |problem| problem.solve(&config.solver, input, paths))?;
         let h = solution.output.clone();
         let outputs = match &self.head {
             None => h.narrow(2, 0, *outputs),

@@ -1,6 +1,7 @@
 //! The joint solve of weights, KL divergence and activations.
 
 use burn::tensor::{Tensor, TensorData};
+use rayon::prelude::*;
 
 use crate::brownian::BrownianPath;
 use crate::controller::{Attempt, Controller, SolverConfig, StepDoubling, Verdict};
@@ -23,8 +24,8 @@ pub struct Problem<'a> {
     pub process: WeightProcess<'a>,
     /// Which weights move.
     pub partition: &'a Partition,
-    /// The weights at `t0`, `[samples, P]`.
-    pub w0: Tensor<2>,
+    /// The weights at `t0`, `[P]`.
+    pub w0: Tensor<1>,
 }
 
 /// Where a solve ended.
@@ -87,14 +88,14 @@ impl Problem<'_> {
     /// Solves from the augmented `input` `[samples, batch, features]`, with one Brownian path a weight sample.
     ///
     /// # Panics
-    /// If `input`, `paths` and `w0` do not have as many samples, or a path does not have as many components as weights move.
+    /// If `input` and `paths` do not have as many samples, or a path does not have as many components as weights move.
     pub fn solve<P: BrownianPath>(
         &self,
         solver: &SolverConfig,
         input: Tensor<3>,
         paths: &[P],
     ) -> Result<Solution, SolveError> {
-        assert_eq!([input.dims()[0], paths.len()], [self.w0.dims()[0]; 2], "samples of input, paths and weights");
+        assert_eq!(input.dims()[0], paths.len(), "samples of input and paths");
         match solver.controller {
             Controller::Fixed => self.solve_fixed(solver, input, paths),
             Controller::StepDoubling => self.solve_step_doubling(solver, input, paths),
@@ -111,7 +112,7 @@ impl Problem<'_> {
         let path = self.weight_path(solver, paths);
         let state = self.carry(solver, &path, self.dynamics.start(input.clone()), None);
         if !(is_finite(&path.end) && is_finite(&path.kl) && state.iter().all(is_finite)) {
-            return Err(self.find_not_finite(solver, self.start(input), paths));
+            return Err(self.find_not_finite(solver, input, paths));
         }
         Ok(Solution {
             output: self.dynamics.output(solver.t1, &state),
@@ -125,13 +126,23 @@ impl Problem<'_> {
 
     /// Solves the weights alone on the fixed grid.
     pub fn weight_path<P: BrownianPath>(&self, solver: &SolverConfig, paths: &[P]) -> WeightPath {
-        let (tableau, grid, mut weights) = (solver.method.tableau(), solver.grid(), self.start_weights());
+        let (tableau, grid) = (solver.method.tableau(), solver.grid());
+        if let Some(network) = self.process.network
+            && solver.engine.allows_kernels(&self.w0.device(), self.w0.dtype())
+            && self.partition.moving() == self.drift.layout().len()
+            && !self.process.martingale
+        {
+            let problem = self.process.kernel(network, self.partition.moving(), solver.method, grid.clone());
+            let noise = self.noise_of_grid(paths, &grid);
+            return fused::weight_path(problem, grid, self.w0.clone(), network.flat(), noise);
+        }
+        let mut weights = self.start_weights(paths.len());
         let mut listed = Vec::with_capacity(solver.steps * tableau.nodes.len());
         for interval in grid.windows(2) {
             let noise = self.noise(paths, interval[0], interval[1]);
             listed.extend(self.step_weights(tableau, (interval[0], interval[1]), &mut weights, noise, None).0);
         }
-        let end = self.whole(&weights);
+        let end = self.whole(&weights, paths.len());
         WeightPath { grid, stages: StageWeights::Listed(listed), end, kl: weights.kl, martingale: weights.martingale }
     }
 
@@ -163,8 +174,8 @@ impl Problem<'_> {
     }
 
     /// Solves once more, looking at every step, to say where a solve left the numbers.
-    fn find_not_finite<P: BrownianPath>(&self, solver: &SolverConfig, mut joint: Joint, paths: &[P]) -> SolveError {
-        let (tableau, mut memory) = (solver.method.tableau(), Memory::default());
+    fn find_not_finite<P: BrownianPath>(&self, solver: &SolverConfig, input: Tensor<3>, paths: &[P]) -> SolveError {
+        let (tableau, mut memory, mut joint) = (solver.method.tableau(), Memory::default(), self.start(input));
         for interval in solver.grid().windows(2) {
             let noise = self.noise(paths, interval[0], interval[1]);
             self.step(tableau, (interval[0], interval[1]), &mut joint, noise, &mut memory, None);
@@ -223,7 +234,7 @@ impl Problem<'_> {
         };
         Ok(Solution {
             output: self.dynamics.output(solver.t1, &joint.activations),
-            weights: self.whole(&joint.weights),
+            weights: self.whole(&joint.weights, paths.len()),
             kl: joint.weights.kl,
             martingale: joint.weights.martingale,
             nfe,
@@ -232,31 +243,40 @@ impl Problem<'_> {
     }
 
     fn start(&self, input: Tensor<3>) -> Joint {
-        Joint { weights: self.start_weights(), activations: self.dynamics.start(input) }
+        Joint { weights: self.start_weights(input.dims()[0]), activations: self.dynamics.start(input) }
     }
 
-    fn start_weights(&self) -> Weights {
-        let kl = Tensor::zeros([self.w0.dims()[0]], (&self.w0.device(), self.w0.dtype()));
+    fn start_weights(&self, samples: usize) -> Weights {
+        let kl = Tensor::zeros([samples], (&self.w0.device(), self.w0.dtype()));
         let martingale = self.process.martingale.then(|| kl.clone());
-        Weights { moving: self.partition.select(&self.w0), kl, martingale }
+        Weights { moving: self.partition.select(&self.rows(samples)), kl, martingale }
+    }
+
+    /// The initial weights of every sample, `[samples, P]`.
+    fn rows(&self, samples: usize) -> Tensor<2> {
+        self.w0.clone().unsqueeze::<2>().repeat_dim(0, samples)
     }
 
     /// The whole weight vector.
-    fn whole(&self, weights: &Weights) -> Tensor<2> {
-        let join = |moving: &Tensor<2>| self.partition.join(&self.w0, moving.clone());
-        weights.moving.as_ref().map_or_else(|| self.w0.clone(), join)
+    fn whole(&self, weights: &Weights, samples: usize) -> Tensor<2> {
+        let join = |moving: &Tensor<2>| self.partition.join(&self.rows(samples), moving.clone());
+        weights.moving.as_ref().map_or_else(|| self.rows(samples), join)
     }
 
     /// The increments of all samples over an interval, `[samples, moving]`.
     fn noise<P: BrownianPath>(&self, paths: &[P], from: f64, to: f64) -> Tensor<2> {
-        let moving = self.partition.moving();
-        let mut values = vec![0.0; paths.len() * moving];
-        if moving > 0 {
-            for (path, row) in paths.iter().zip(values.chunks_exact_mut(moving)) {
-                path.increment(from, to, row);
-            }
-        }
-        let data = TensorData::new(values, [paths.len(), moving]);
+        self.noise_of_grid(paths, &[from, to]).squeeze_dim(0)
+    }
+
+    /// The increments of all samples over every interval of a grid, `[steps, samples, moving]`.
+    fn noise_of_grid<P: BrownianPath>(&self, paths: &[P], grid: &[f64]) -> Tensor<3> {
+        let (steps, samples, moving) = (grid.len() - 1, paths.len(), self.partition.moving());
+        let mut values = vec![0.0; steps * samples * moving];
+        values.par_chunks_exact_mut(moving.max(1)).enumerate().for_each(|(row, values)| {
+            let (step, sample) = (row / samples, row % samples);
+            paths[sample].increment(grid[step], grid[step + 1], values);
+        });
+        let data = TensorData::new(values, [steps, samples, moving]);
         Tensor::from_data(data, (&self.w0.device(), self.w0.dtype()))
     }
 
@@ -287,7 +307,7 @@ impl Problem<'_> {
         first: Option<WeightSlope>,
     ) -> (Vec<Tensor<2>>, Option<WeightSlope>) {
         let Some(moving) = &weights.moving else {
-            return (vec![self.w0.clone(); tableau.nodes.len()], None);
+            return (vec![self.rows(noise.dims()[0]); tableau.nodes.len()], None);
         };
         let WeightStep { stages, end, kl, martingale, first } =
             self.process.step(tableau, interval, moving, &noise, first);
@@ -298,7 +318,8 @@ impl Problem<'_> {
         if let (Some(sum), Some(term)) = (&mut weights.martingale, martingale) {
             *sum = sum.clone() + term;
         }
-        let stages = stages.into_iter().map(|w| self.partition.join(&self.w0, w)).collect();
+        let rows = self.rows(noise.dims()[0]);
+        let stages = stages.into_iter().map(|w| self.partition.join(&rows, w)).collect();
         (stages, Some(first))
     }
 

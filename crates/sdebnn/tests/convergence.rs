@@ -35,7 +35,7 @@ fn solve_under_prior<P: BrownianPath>(
         dynamics: &FirstOrder,
         process: prior(sigma),
         partition: &partition,
-        w0: tensor(&w0.repeat(paths.len()), [paths.len(), 2], &device),
+        w0: tensor(&w0, [2], &device),
     };
     let solver = SolverConfig { method, steps, t1, ..Default::default() };
     let input = tensor(&vec![h0; paths.len()], [paths.len(), 1, 1], &device);
@@ -53,7 +53,7 @@ fn solve_ode(
     let drift = DenseNet::new(&[features, features], Activation::Identity, TimeInput::None);
     let partition = Partition::of_layers(drift.layout(), |_| false);
     let device = Device::flex();
-    let w0 = tensor(weights, [1, weights.len()], &device);
+    let w0 = tensor(weights, [weights.len()], &device);
     let problem = Problem { drift: &drift, dynamics, process: prior(1.0), partition: &partition, w0 };
     let solver = SolverConfig { method, steps, t0, t1, ..Default::default() };
     let path = BrownianTree::new(Stream::root(0), 0, t0, t1, steps);

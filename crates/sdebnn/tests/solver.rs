@@ -206,7 +206,7 @@ impl Posterior {
         Self { drift, partition, phi, path: BrownianTree::new(Stream::root(5), 2, 0.0, 1.0, 2) }
     }
 
-    fn solve(&self, solver: &SolverConfig, w0: Tensor<2>, h0: Tensor<3>) -> Solution {
+    fn solve(&self, solver: &SolverConfig, w0: Tensor<1>, h0: Tensor<3>) -> Solution {
         let process = WeightProcess {
             sigma: 0.5,
             network: Some(&self.phi),
@@ -223,11 +223,11 @@ impl Posterior {
     fn replay(&self, attempts: &[Attempt], y: [f64; 3]) -> f64 {
         let device = Device::flex();
         let starts: Vec<f64> = attempts.iter().filter(|a| a.accepted).map(|a| a.t).chain([1.0]).collect();
-        let (mut w, mut h, mut kl) = (tensor(&y[..2], [1, 2], &device), tensor(&y[2..], [1, 1, 1], &device), 0.0);
+        let (mut w, mut h, mut kl) = (tensor(&y[..2], [2], &device), tensor(&y[2..], [1, 1, 1], &device), 0.0);
         for ends in starts.windows(2) {
             let solver = SolverConfig { t0: ends[0], t1: ends[1], steps: 2, ..Default::default() };
             let solution = self.solve(&solver, w, h);
-            (w, h) = (solution.weights, solution.output);
+            (w, h) = (solution.weights.reshape([2]), solution.output);
             kl += numbers(solution.kl)[0];
         }
         numbers(h)[0] + kl
@@ -239,7 +239,7 @@ fn an_adaptive_solve_is_its_accepted_half_steps_and_has_their_gradient() {
     let device = Device::flex().autodiff();
     let y = [0.7, -0.4, 0.9];
     let leaf = tensor(&y, [1, 3], &device).require_grad();
-    let (w0, h0) = (leaf.clone().narrow(1, 0, 2), leaf.clone().narrow(1, 2, 1).reshape([1, 1, 1]));
+    let (w0, h0) = (leaf.clone().narrow(1, 0, 2).reshape([2]), leaf.clone().narrow(1, 2, 1).reshape([1, 1, 1]));
     let Solution { output, kl, nfe, attempts, .. } = Posterior::new(&device).solve(&adaptive().solver, w0, h0);
     assert!(nfe.rejected > 0 && nfe.accepted > 2, "{nfe:?}");
     let objective = output.reshape([1]) + kl;

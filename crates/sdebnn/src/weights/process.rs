@@ -1,8 +1,10 @@
 use burn::tensor::Tensor;
+use sdebnn_kernels::WeightPathProblem;
 use serde::{Deserialize, Serialize};
 
 use crate::activation::Activation;
-use crate::method::Tableau;
+use crate::fused::Kernel;
+use crate::method::{Method, Tableau};
 use crate::mlp::Mlp;
 
 /// How the learned network enters the posterior drift `f_q`; the prior's is `f_p(w) = −w`.
@@ -66,6 +68,14 @@ impl WeightProcess<'_> {
             PosteriorForm::Literal => output + w.clone(),
         };
         WeightSlope { dw, dkl: Some(dkl) }
+    }
+
+    /// The same process of `moving` weights in the kernels.
+    pub(crate) fn kernel(&self, network: &Mlp, moving: usize, method: Method, grid: Vec<f64>) -> WeightPathProblem {
+        let hidden: Vec<usize> = network.layers.iter().skip(1).map(|layer| layer.weight.dims()[1]).collect();
+        let (form, method) = (self.form.kernel(), method.kernel());
+        WeightPathProblem::new(moving, &hidden, self.time_dependent, form, self.sigma, method, grid)
+            .expect("a process and a grid that were checked when they were made")
     }
 
     fn network_input(&self, t: f64, w: &Tensor<2>) -> Tensor<2> {

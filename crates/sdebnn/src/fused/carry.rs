@@ -1,7 +1,7 @@
-//! The fused engine as one differentiable tensor operation.
+//! Activations along a weight path as one differentiable operation.
 
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use burn::backend::autodiff::checkpoint::{base::Checkpointer, strategy::CheckpointStrategy};
 use burn::backend::autodiff::grads::Gradients;
@@ -9,49 +9,23 @@ use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::flex::FlexTensor;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, Dispatch, Flex, TensorMetadata, backend_extension};
-use burn::tensor::{DType, Element, ElementConversion, Shape, Tensor, TensorData};
-use bytemuck::Pod;
+use burn::tensor::{DType, ElementConversion, Tensor};
 use sdebnn_kernels::{Inputs, Problem, Solver, Tape};
 
+use super::{FITS, Real, Remembered, Remembers, contiguous, lock, numbers, tensor};
 use crate::dynamics::State;
 
-/// How many solvers are remembered.
-const REMEMBERED: usize = 4;
-
-/// Solvers of the last problems. They hold memory that is expensive to ask the system for anew, and nothing that could be seen in a result.
-type Remembered<E> = Mutex<Vec<Arc<Solver<E>>>>;
-static SINGLE: Remembered<f32> = Mutex::new(Vec::new());
-static DOUBLE: Remembered<f64> = Mutex::new(Vec::new());
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What a panic elsewhere leaves behind is whole.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The solver of a problem, the remembered one if there is one.
-fn solver<E: Real>(problem: &Problem) -> Arc<Solver<E>> {
-    let mut remembered = lock(E::remembered());
-    let found = remembered.iter().position(|solver| solver.problem() == problem);
-    let solver = found.map_or_else(|| Arc::new(Solver::new(problem.clone())), |place| remembered.remove(place));
-    remembered.insert(0, solver.clone());
-    remembered.truncate(REMEMBERED);
-    solver
-}
-
-/// A number that both Burn and the kernels compute with.
-trait Real: Element + Pod + sdebnn_kernels::Element {
-    fn remembered() -> &'static Remembered<Self>;
-}
-
-impl Real for f32 {
-    fn remembered() -> &'static Remembered<Self> {
-        &SINGLE
+impl Remembers<Solver<Self>> for f32 {
+    fn remembered() -> &'static Remembered<Solver<Self>> {
+        static SOLVERS: Remembered<Solver<f32>> = Remembered::new();
+        &SOLVERS
     }
 }
 
-impl Real for f64 {
-    fn remembered() -> &'static Remembered<Self> {
-        &DOUBLE
+impl Remembers<Solver<Self>> for f64 {
+    fn remembered() -> &'static Remembered<Solver<Self>> {
+        static SOLVERS: Remembered<Solver<f64>> = Remembered::new();
+        &SOLVERS
     }
 }
 
@@ -113,7 +87,7 @@ impl<C: CheckpointStrategy> CarryBackend for Autodiff<Flex, C> {
     }
 }
 
-fn tracked<E: Real, C: CheckpointStrategy>(
+fn tracked<E: Real + Remembers<Solver<E>>, C: CheckpointStrategy>(
     state: FloatTensor<Autodiff<Flex, C>>,
     weights: FloatTensor<Autodiff<Flex, C>>,
     xi: FloatTensor<Autodiff<Flex, C>>,
@@ -144,13 +118,10 @@ struct Recording<E: Real> {
     tape: Arc<Mutex<Option<Tape<E>>>>,
 }
 
-/// What the kernels refuse was checked when the tensors were made.
-const FITS: &str = "tensors of the problem's shape";
-
-impl<E: Real> Recording<E> {
+impl<E: Real + Remembers<Solver<E>>> Recording<E> {
     fn new(state: FlexTensor, weights: FlexTensor, xi: FlexTensor, call: Call) -> Self {
         let time_scale = call.time_scale.map(|scale| scale.into_iter().map(|v| v.elem::<E>()).collect());
-        let solver = solver(&call.problem);
+        let solver = E::remembered().get(|s| *s.problem() == call.problem, || Solver::new(call.problem.clone()));
         let [state, weights, xi] = [state, weights, xi].map(contiguous);
         Self { solver, state, weights, xi, time_scale, tape: Arc::default() }
     }
@@ -191,7 +162,7 @@ impl<E: Real> Recording<E> {
 #[derive(Debug)]
 struct CarryBackward<E>(PhantomData<E>);
 
-impl<E: Real> Backward<Flex, 3> for CarryBackward<E> {
+impl<E: Real + Remembers<Solver<E>>> Backward<Flex, 3> for CarryBackward<E> {
     type State = Recording<E>;
 
     fn backward(self, ops: Ops<Self::State, 3>, grads: &mut Gradients, _: &mut Checkpointer) {
@@ -216,43 +187,4 @@ impl<E: Real> Backward<Flex, 3> for CarryBackward<E> {
             grads.register::<Flex>(node.id, tensor(xi.to_vec(), recording.xi.shape()));
         }
     }
-}
-
-fn contiguous(tensor: FlexTensor) -> FlexTensor {
-    if tensor.is_contiguous() { tensor } else { tensor.to_contiguous() }
-}
-
-fn numbers<E: Real>(tensor: &FlexTensor) -> &[E] {
-    tensor.as_slice::<E>().expect("a contiguous tensor of this type")
-}
-
-fn tensor<E: Real>(values: Vec<E>, shape: Shape) -> FlexTensor {
-    FlexTensor::from_data(TensorData::new(values, shape))
-}
-
-/// The kernels' word for the same thing.
-pub(crate) trait Kernel {
-    type Word;
-    fn kernel(self) -> Self::Word;
-}
-
-/// Enums whose variants have the same names on both sides.
-macro_rules! same_words {
-    ($($ours:ty => $theirs:ident { $($variant:ident),* })*) => {$(
-        impl Kernel for $ours {
-            type Word = sdebnn_kernels::$theirs;
-            fn kernel(self) -> Self::Word {
-                match self {
-                    $(Self::$variant => sdebnn_kernels::$theirs::$variant),*
-                }
-            }
-        }
-    )*};
-}
-
-same_words! {
-    crate::activation::Activation => Activation { Swish, Silu, Mish, Softplus, Tanh, Relu, HardTanhHalf, Identity }
-    crate::drift::TimeInput => TimeInput { None, Concat, Squash }
-    crate::dynamics::Residual => Residual { Skip, Direct, None }
-    crate::method::Method => Method { Euler, Midpoint, Heun }
 }

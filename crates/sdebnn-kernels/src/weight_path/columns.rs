@@ -1,0 +1,252 @@
+//! Products with matrices whose rows run along the moving weights.
+//!
+//! The first layer of `NN_φ` has such rows by nature, the last one after transposition. Both are a few rows of many columns, so
+//! the lanes of a vector are *columns*; `N` samples share every vector of the matrix that is loaded.
+
+use std::ops::Range;
+
+use pulp::{Scalar, Simd, WithSimd};
+
+use crate::element::Element;
+
+/// Columns handled together: the rows of `N` samples stay in the first-level cache between two products.
+pub(super) const BLOCK: usize = 512;
+
+/// One row for each of `N` samples.
+pub(super) type Rows<'a, E, const N: usize> = [&'a [E]; N];
+
+/// One row to be written for each of `N` samples.
+pub(super) type RowsMut<'a, E, const N: usize> = [&'a mut [E]; N];
+
+/// A matrix with rows along the moving weights.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Matrix<'a, E> {
+    pub(super) elements: &'a [E],
+    /// Distance between the starts of two rows.
+    pub(super) stride: usize,
+    pub(super) rows: usize,
+}
+
+impl<'a, E> Matrix<'a, E> {
+    /// No rows at all.
+    pub(super) const EMPTY: Self = Self { elements: &[], stride: 1, rows: 0 };
+
+    #[inline(always)]
+    fn row(&self, row: usize, columns: Range<usize>) -> &'a [E] {
+        &self.elements[row * self.stride + columns.start..row * self.stride + columns.end]
+    }
+}
+
+/// The columns `columns` of `N` rows that follow each other in `elements`.
+pub(super) fn rows<E, const N: usize>(elements: &[E], columns: Range<usize>) -> Rows<'_, E, N> {
+    let length = elements.len() / N;
+    std::array::from_fn(|sample| &elements[sample * length..][columns.clone()])
+}
+
+/// `N` rows that follow each other in `elements`, cut into pieces of at most `width` columns.
+pub(super) fn cut<E, const N: usize>(elements: &mut [E], width: usize) -> Vec<RowsMut<'_, E, N>> {
+    let length = elements.len() / N;
+    let mut rest = elements.chunks_exact_mut(length).collect::<Vec<_>>();
+    let piece = |columns: usize| {
+        std::array::from_fn(|sample| rest[sample].split_off_mut(..columns).expect("a piece is no longer than the row"))
+    };
+    let starts = (0..length).step_by(width);
+    starts.map(|start| width.min(length - start)).map(piece).collect()
+}
+
+/// `V` vectors of each row, from column `at`.
+///
+/// Here and below, loops and not the methods of arrays: those take closures, which target features do not reach.
+#[inline(always)]
+pub(super) fn load<E: Element, S: Simd, const N: usize, const V: usize>(
+    rows: &[impl AsRef<[E]>; N],
+    at: usize,
+) -> [[E::Vector<S>; V]; N] {
+    let mut values = [load_row::<E, S, V>(rows[0].as_ref(), at); N];
+    for (values, row) in values.iter_mut().zip(rows) {
+        *values = load_row::<E, S, V>(row.as_ref(), at);
+    }
+    values
+}
+
+/// `V` vectors of a row, from column `at`.
+#[inline(always)]
+pub(super) fn load_row<E: Element, S: Simd, const V: usize>(row: &[E], at: usize) -> [E::Vector<S>; V] {
+    let row = &E::vectors::<S>(&row[at..at + V * E::lanes::<S>()])[..V];
+    let mut values = [row[0]; V];
+    for (value, &element) in values.iter_mut().zip(row) {
+        *value = element;
+    }
+    values
+}
+
+/// Stores what [`load_row`] loads.
+#[inline(always)]
+pub(super) fn store_row<E: Element, S: Simd, const V: usize>(values: [E::Vector<S>; V], row: &mut [E], at: usize) {
+    let row = E::vectors_mut::<S>(&mut row[at..at + V * E::lanes::<S>()]);
+    for (to, value) in row.iter_mut().zip(values) {
+        *to = value;
+    }
+}
+
+/// `sums[s] + Σ_h coefficients[h][s] matrix[h]` at the columns from `at` that `V` vectors hold.
+#[inline(always)]
+pub(super) fn combine<E: Element, S: Simd, const N: usize, const V: usize>(
+    simd: S,
+    matrix: &Matrix<'_, E>,
+    coefficients: &[E],
+    at: usize,
+    mut sums: [[E::Vector<S>; V]; N],
+) -> [[E::Vector<S>; V]; N] {
+    for (row, coefficients) in coefficients.as_chunks::<N>().0.iter().enumerate() {
+        let row = load_row::<E, S, V>(matrix.row(row, at..at + V * E::lanes::<S>()), 0);
+        for (sums, &coefficient) in sums.iter_mut().zip(coefficients) {
+            let coefficient = E::splat(simd, coefficient);
+            for (sum, &element) in sums.iter_mut().zip(&row) {
+                *sum = E::fma(simd, element, coefficient, *sum);
+            }
+        }
+    }
+    sums
+}
+
+/// Adds `matrix[h] · x[s]`, over the columns from `at` that `x` has, to the lanes of `sums[h][s]`.
+#[inline(always)]
+pub(super) fn dot<E: Element, S: Simd, const N: usize, const W: usize>(
+    simd: S,
+    matrix: &Matrix<'_, E>,
+    x: &Rows<'_, E, N>,
+    at: usize,
+    sums: &mut [E],
+) {
+    let length = x[0].len();
+    let columns = at..at + length;
+    let whole = E::vectors_mut::<S>(sums);
+    let mut row = 0;
+    while row + W <= matrix.rows {
+        let mut tile = [matrix.row(row, columns.clone()); W];
+        for (index, tile) in tile.iter_mut().enumerate() {
+            *tile = matrix.row(row + index, columns.clone());
+        }
+        dot_tile::<E, S, N, W, 1>(simd, &tile, x, &mut whole[row * N..(row + W) * N]);
+        row += W;
+    }
+    while row < matrix.rows {
+        // A single row would wait for its own sum at every vector: it has one sum for each of `W` vectors instead.
+        let tile = [matrix.row(row, columns.clone())];
+        dot_tile::<E, S, N, 1, W>(simd, &tile, x, &mut whole[row * N..(row + 1) * N]);
+        row += 1;
+    }
+    let lanes = E::lanes::<S>();
+    let rest = length - length % lanes..length;
+    if rest.is_empty() {
+        return;
+    }
+    for (row, sums) in sums.chunks_exact_mut(N * lanes).enumerate() {
+        let row = &matrix.row(row, columns.clone())[rest.clone()];
+        for (x, sums) in x.iter().zip(sums.chunks_exact_mut(lanes)) {
+            multiply_add(row, &x[rest.clone()], sums);
+        }
+    }
+}
+
+/// `to += a b`, element by element.
+#[inline(always)]
+fn multiply_add<E: Element>(a: &[E], b: &[E], to: &mut [E]) {
+    let (a, b, to) = (E::vectors::<Scalar>(a), E::vectors::<Scalar>(b), E::vectors_mut::<Scalar>(to));
+    for ((&a, &b), to) in a.iter().zip(b).zip(to) {
+        *to = E::fma(Scalar::new(), a, b, *to);
+    }
+}
+
+/// `R` rows with `U` sums for each product.
+#[inline(always)]
+fn dot_tile<E: Element, S: Simd, const N: usize, const R: usize, const U: usize>(
+    simd: S,
+    matrix: &Rows<'_, E, R>,
+    x: &Rows<'_, E, N>,
+    to: &mut [E::Vector<S>],
+) {
+    let length = E::vectors::<S>(matrix[0]).len();
+    let (matrix, x) = (whole_vectors::<E, S, R>(matrix, length), whole_vectors::<E, S, N>(x, length));
+    let mut sums = [[[E::splat(simd, E::ZERO); U]; N]; R];
+    let mut at = 0;
+    while at + U <= length {
+        let (matrix, x) = (windows::<_, R, U>(&matrix, at), windows::<_, N, U>(&x, at));
+        for (sums, row) in sums.iter_mut().zip(&matrix) {
+            for (sums, x) in sums.iter_mut().zip(&x) {
+                for ((sum, &element), &x) in sums.iter_mut().zip(row).zip(x) {
+                    *sum = E::fma(simd, element, x, *sum);
+                }
+            }
+        }
+        at += U;
+    }
+    for at in at..length {
+        for (sums, row) in sums.iter_mut().zip(&matrix) {
+            for (sums, x) in sums.iter_mut().zip(&x) {
+                sums[0] = E::fma(simd, row[at], x[at], sums[0]);
+            }
+        }
+    }
+    for (sums, to) in sums.iter().flatten().zip(to) {
+        for &sum in sums {
+            *to = E::add(simd, *to, sum);
+        }
+    }
+}
+
+/// `U` vectors of each row, from vector `at`: loaded once for all products.
+#[inline(always)]
+fn windows<T: Copy, const R: usize, const U: usize>(rows: &[&[T]; R], at: usize) -> [[T; U]; R] {
+    let mut windows = [[rows[0][at]; U]; R];
+    for (window, row) in windows.iter_mut().zip(rows) {
+        for (value, &element) in window.iter_mut().zip(&row[at..at + U]) {
+            *value = element;
+        }
+    }
+    windows
+}
+
+#[inline(always)]
+fn whole_vectors<'a, E: Element, S: Simd, const N: usize>(
+    rows: &Rows<'a, E, N>,
+    length: usize,
+) -> [&'a [E::Vector<S>]; N] {
+    let mut vectors = [&E::vectors::<S>(rows[0])[..length]; N];
+    for (vectors, row) in vectors.iter_mut().zip(rows) {
+        *vectors = &E::vectors::<S>(row)[..length];
+    }
+    vectors
+}
+
+/// The sums over the lanes of `sums[h][s]`, as `[s][h]`.
+#[inline(always)]
+pub(super) fn reduce<E: Element, S: Simd, const N: usize>(simd: S, sums: &[E]) -> Vec<E> {
+    let sums = E::vectors::<S>(sums);
+    let rows = sums.len() / N;
+    let mut totals = vec![E::ZERO; sums.len()];
+    for (row, sums) in sums.chunks_exact(N).enumerate() {
+        for (sample, &sum) in sums.iter().enumerate() {
+            totals[sample * rows + row] = E::sum(simd, sum);
+        }
+    }
+    totals
+}
+
+/// `matrix[h] · x[s]` as `[s][h]`.
+pub(super) struct Dot<'a, E, const N: usize, const W: usize> {
+    pub(super) matrix: Matrix<'a, E>,
+    pub(super) x: Rows<'a, E, N>,
+    pub(super) at: usize,
+}
+
+impl<E: Element, const N: usize, const W: usize> WithSimd for Dot<'_, E, N, W> {
+    type Output = Vec<E>;
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> Vec<E> {
+        let mut sums = vec![E::ZERO; self.matrix.rows * N * E::lanes::<S>()];
+        dot::<E, S, N, W>(simd, &self.matrix, &self.x, self.at, &mut sums);
+        reduce::<E, S, N>(simd, &sums)
+    }
+}

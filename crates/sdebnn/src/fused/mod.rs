@@ -1,0 +1,93 @@
+//! The kernels as differentiable tensor operations on the CPU.
+
+mod carry;
+mod weight_path;
+
+pub(crate) use carry::carry;
+pub(crate) use weight_path::weight_path;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use burn::backend::flex::FlexTensor;
+use burn::tensor::{Element, Shape, TensorData};
+use bytemuck::Pod;
+
+/// What the kernels refuse was checked when the tensors were made.
+const FITS: &str = "tensors of the problem's shape";
+
+/// How many solvers of a kind are remembered.
+const REMEMBERED: usize = 4;
+
+/// A number that both Burn and the kernels compute with.
+trait Real: Element + Pod + sdebnn_kernels::Element {}
+impl Real for f32 {}
+impl Real for f64 {}
+
+/// The last solvers of a kind. They hold memory that is expensive to ask the system for anew, and nothing that could be seen in a result.
+struct Remembered<S>(Mutex<Vec<Arc<S>>>);
+
+/// A number with solvers of the kind `S`.
+trait Remembers<S: 'static> {
+    fn remembered() -> &'static Remembered<S>;
+}
+
+impl<S> Remembered<S> {
+    const fn new() -> Self {
+        Self(Mutex::new(Vec::new()))
+    }
+
+    /// The remembered solver that fits, or a new one.
+    fn get(&self, fits: impl Fn(&S) -> bool, new: impl FnOnce() -> S) -> Arc<S> {
+        let mut solvers = lock(&self.0);
+        let found = solvers.iter().position(|solver| fits(solver));
+        let solver = found.map_or_else(|| Arc::new(new()), |place| solvers.remove(place));
+        solvers.insert(0, solver.clone());
+        solvers.truncate(REMEMBERED);
+        solver
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What a panic elsewhere leaves behind is whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn contiguous(tensor: FlexTensor) -> FlexTensor {
+    if tensor.is_contiguous() { tensor } else { tensor.to_contiguous() }
+}
+
+fn numbers<E: Real>(tensor: &FlexTensor) -> &[E] {
+    tensor.as_slice::<E>().expect("a contiguous tensor of this type")
+}
+
+fn tensor<E: Real>(values: Vec<E>, shape: Shape) -> FlexTensor {
+    FlexTensor::from_data(TensorData::new(values, shape))
+}
+
+/// The kernels' word for the same thing.
+pub(crate) trait Kernel {
+    type Word;
+    fn kernel(self) -> Self::Word;
+}
+
+/// Enums whose variants have the same names on both sides.
+macro_rules! same_words {
+    ($($ours:ty => $theirs:ident { $($variant:ident),* })*) => {$(
+        impl Kernel for $ours {
+            type Word = sdebnn_kernels::$theirs;
+            fn kernel(self) -> Self::Word {
+                match self {
+                    $(Self::$variant => sdebnn_kernels::$theirs::$variant),*
+                }
+            }
+        }
+    )*};
+}
+
+same_words! {
+    crate::activation::Activation => Activation { Swish, Silu, Mish, Softplus, Tanh, Relu, HardTanhHalf, Identity }
+    crate::drift::TimeInput => TimeInput { None, Concat, Squash }
+    crate::dynamics::Residual => Residual { Skip, Direct, None }
+    crate::method::Method => Method { Euler, Midpoint, Heun }
+    crate::weights::PosteriorForm => PosteriorForm { Residual, Literal }
+}
