@@ -4,6 +4,8 @@
 //! a position. The same key gives the same bits in any order of calls, on any thread and on any machine (only IEEE basic
 //! operations and the portable `libm` are involved).
 
+use std::sync::LazyLock;
+
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
@@ -51,9 +53,9 @@ impl Stream {
 
     /// Fills `out` with standard normal numbers.
     pub fn fill_normal(&self, node: u64, out: &mut [f64]) {
-        self.fill_uniform(node, out);
+        let mut source = self.source(node);
         for value in out {
-            *value = normal_quantile(*value);
+            *value = ZIGGURAT.draw(&mut source);
         }
     }
 
@@ -75,64 +77,95 @@ fn open_unit(bits: u64) -> f64 {
     ((bits >> 12) as f64 + 0.5) * CELL
 }
 
-/// The quantile `Φ⁻¹(p)` of the standard normal law, accurate to about 1e-16 (Wichura's algorithm AS 241).
-pub fn normal_quantile(p: f64) -> f64 {
-    let q = p - 0.5;
-    if q.abs() <= 0.425 {
-        let r = 0.180625 - q * q;
-        return q * ratio(r, &CENTRE);
+/// Layers of the ziggurat, where its tail begins, and the area of each layer.
+const LAYERS: usize = 256;
+const TAIL: f64 = 3.654_152_885_361_008_8;
+const AREA: f64 = 0.004_928_673_233_974_658;
+
+static ZIGGURAT: LazyLock<Ziggurat> = LazyLock::new(Ziggurat::new);
+
+/// Marsaglia and Tsang's ziggurat for the standard normal law: layers of equal area cover the density `exp(−x²/2)`.
+struct Ziggurat {
+    /// The right ends of the layers, from the widest; the first is the width of a box with the area of base and tail together.
+    ends: [f64; LAYERS + 1],
+    /// The density at the ends.
+    heights: [f64; LAYERS + 1],
+}
+
+impl Ziggurat {
+    fn new() -> Self {
+        let density = |x: f64| libm::exp(-0.5 * x * x);
+        let mut ends = [0.0; LAYERS + 1];
+        ends[0] = AREA / density(TAIL);
+        ends[1] = TAIL;
+        for i in 2..LAYERS {
+            ends[i] = libm::sqrt(-2.0 * libm::log(AREA / ends[i - 1] + density(ends[i - 1])));
+        }
+        Self { ends, heights: ends.map(density) }
     }
-    let tail = if q < 0.0 { p } else { 1.0 - p };
-    let r = libm::sqrt(-libm::log(tail));
-    let x = if r <= 5.0 { ratio(r - 1.6, &SHOULDER) } else { ratio(r - 5.0, &TAIL) };
-    x.copysign(q)
+
+    fn draw(&self, source: &mut ChaCha8Rng) -> f64 {
+        loop {
+            // The low bits choose the layer, the high ones the place in it.
+            let bits = source.next_u64();
+            let layer = (bits & (LAYERS as u64 - 1)) as usize;
+            let place = 2.0 * open_unit(bits) - 1.0;
+            let x = place * self.ends[layer];
+            if x.abs() < self.ends[layer + 1] {
+                return x;
+            }
+            if layer == 0 {
+                return Self::draw_tail(source).copysign(place);
+            }
+            let [low, high] = [self.heights[layer], self.heights[layer + 1]];
+            if low + (high - low) * open_unit(source.next_u64()) < libm::exp(-0.5 * x * x) {
+                return x;
+            }
+        }
+    }
+
+    /// A number beyond [`TAIL`], by Marsaglia's method.
+    fn draw_tail(source: &mut ChaCha8Rng) -> f64 {
+        loop {
+            let beyond = -libm::log(open_unit(source.next_u64())) / TAIL;
+            let bound = -2.0 * libm::log(open_unit(source.next_u64()));
+            if bound > beyond * beyond {
+                return TAIL + beyond;
+            }
+        }
+    }
 }
-
-/// Numerator and denominator of a rational function, highest power first.
-type Rational = ([f64; 8], [f64; 8]);
-
-fn ratio(r: f64, (numerator, denominator): &Rational) -> f64 {
-    let horner = |c: &[f64; 8]| c[1..].iter().fold(c[0], |acc, &k| acc * r + k);
-    horner(numerator) / horner(denominator)
-}
-
-#[rustfmt::skip]
-const CENTRE: Rational = (
-    [2.509_080_928_730_122_7e3, 3.343_057_558_358_813e4, 6.726_577_092_700_87e4, 4.592_195_393_154_987e4,
-     1.373_169_376_550_946e4, 1.971_590_950_306_551_4e3, 1.331_416_678_917_843_8e2, 3.387_132_872_796_366_6],
-    [5.226_495_278_852_854e3, 2.872_908_573_572_194_3e4, 3.930_789_580_009_271e4, 2.121_379_430_158_66e4,
-     5.394_196_021_424_751e3, 6.871_870_074_920_579e2, 4.231_333_070_160_091e1, 1.0],
-);
-#[rustfmt::skip]
-const SHOULDER: Rational = (
-    [7.745_450_142_783_414e-4, 2.272_384_498_926_918_4e-2, 2.417_807_251_774_506e-1, 1.270_458_252_452_368_4,
-     3.647_848_324_763_204_5, 5.769_497_221_460_691, 4.630_337_846_156_546, 1.423_437_110_749_683_5],
-    [1.050_750_071_644_416_9e-9, 5.475_938_084_995_345e-4, 1.519_866_656_361_645_7e-2, 1.481_039_764_274_800_8e-1,
-     6.897_673_349_851e-1, 1.676_384_830_183_803_8, 2.053_191_626_637_759, 1.0],
-);
-#[rustfmt::skip]
-const TAIL: Rational = (
-    [2.010_334_399_292_288_1e-7, 2.711_555_568_743_487_6e-5, 1.242_660_947_388_078_4e-3, 2.653_218_952_657_612_4e-2,
-     2.965_605_718_285_048_7e-1, 1.784_826_539_917_291_3, 5.463_784_911_164_114, 6.657_904_643_501_103],
-    [2.044_263_103_389_939_8e-15, 1.421_511_758_316_446e-7, 1.846_318_317_510_054_8e-5, 7.868_691_311_456_133e-4,
-     1.487_536_129_085_061_5e-2, 1.369_298_809_227_358e-1, 5.998_322_065_558_88e-1, 1.0],
-);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_of_the_normal_law() {
-        for (p, x) in [
-            (0.5, 0.0),
-            (0.975, 1.959_963_984_540_054),
-            (0.158_655_253_931_457_05, -1.0),
-            (1e-10, -6.361_340_902_404_056),
-            (1e-15, -7.941_345_326_170_997),
-        ] {
-            assert!((normal_quantile(p) - x).abs() <= 1e-13 * (1.0 + x.abs()), "{p}");
+    fn the_layers_of_the_ziggurat_have_equal_area_and_end_at_the_top() {
+        let z = &*ZIGGURAT;
+        for i in 1..LAYERS {
+            assert!((z.ends[i] * (z.heights[i + 1] - z.heights[i]) - AREA).abs() < 1e-12, "{i}");
         }
+        assert!((z.ends[0] * z.heights[1] - AREA).abs() < 1e-15 && z.heights[LAYERS] == 1.0);
+    }
+
+    #[test]
+    fn normal_numbers_have_the_normal_law_far_into_the_tails() {
+        let mut values = vec![0.0; 4_000_000];
+        Stream::root(5).fill_normal(0, &mut values);
+        let n = values.len() as f64;
+        for k in 1..=4 {
+            let expected = libm::erf(f64::from(k) / 2f64.sqrt());
+            let inside = values.iter().filter(|v| v.abs() < f64::from(k)).count() as f64 / n;
+            let error = (expected * (1.0 - expected) / n).sqrt();
+            assert!((inside - expected).abs() < 4.0 * error, "{k}: {inside} {expected}");
+        }
+        for power in 1..=4 {
+            let moment = values.iter().map(|v| v.powi(power)).sum::<f64>() / n;
+            let expected = [0.0, 1.0, 0.0, 3.0][power as usize - 1];
+            assert!((moment - expected).abs() < 0.025, "{power}: {moment}");
+        }
+        assert!(values.iter().any(|v| *v > TAIL) && values.iter().any(|v| *v < -TAIL));
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub struct WeightPath {
 
 /// The flat weights at every drift evaluation, in the order of evaluation.
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "there is one a solve")]
 pub enum StageWeights {
     /// One tensor `[samples, P]` an evaluation.
     Listed(Vec<Tensor<2>>),
