@@ -79,7 +79,7 @@ fn open_unit(bits: u64) -> f64 {
 
 /// Layers of the ziggurat, where its tail begins, and the area of each layer.
 const LAYERS: usize = 256;
-const TAIL: f64 = 3.654_152_885_361_008_8;
+const TAIL: f64 = 3.654_152_885_361_009;
 const AREA: f64 = 0.004_928_673_233_974_658;
 
 static ZIGGURAT: LazyLock<Ziggurat> = LazyLock::new(Ziggurat::new);
