@@ -167,3 +167,60 @@ fn a_diverging_run_says_where_and_what_to_try() {
         "{message}"
     );
 }
+
+#[test]
+fn bench_step_prints_measurements_of_every_workload() {
+    for workload in ["toy", "mnist", "walker2d"] {
+        for engine in ["auto", "reference"] {
+            if (workload, engine) == ("walker2d", "reference") {
+                continue; // 6400 small operations forward: minutes in all, and nothing new
+            }
+            let arguments = ["--workload", workload, "--model", "nesterov", "--engine", engine];
+            let output = sdebnn(
+                &[&["bench", "step", "--batch", "1", "--steps", "1", "--threads", "2", "--json"], &arguments[..]]
+                    .concat(),
+            );
+            assert!(output.status.success(), "{}", text(&output.stderr));
+            let times: Value = serde_json::from_str(&text(&output.stdout)).expect("JSON");
+            for key in
+                ["train_step_s_median", "train_step_s_min", "eval_step_s_median", "first_loss", "second_loss", "gflops"]
+            {
+                assert!(times[key].as_f64().is_some_and(f64::is_finite), "{workload} {engine} {key}");
+            }
+            assert_eq!(times["workload"], workload);
+            assert_eq!(times["threads"], 2);
+        }
+    }
+    assert!(
+        error(&sdebnn(&["bench", "step", "--workload", "toy", "--model", "nesterov", "--batch", "0"]))
+            .contains("--batch")
+    );
+}
+
+#[test]
+fn both_engines_train_alike() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let losses = ["fused", "reference"].map(|engine| {
+        let out = directory.path().join(engine);
+        let output = toy(&out, &["--set", &format!("model.solver.engine={engine}")]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        metrics(&out).iter().map(|row| row["loss"].as_f64().expect("a loss")).collect::<Vec<_>>()
+    });
+    for (fused, reference) in losses[0].iter().zip(&losses[1]) {
+        assert!((fused - reference).abs() < 1e-3 * reference.abs(), "{fused} {reference}");
+    }
+}
+
+#[test]
+fn results_do_not_depend_on_the_number_of_threads() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let runs = ["1", "2", "7"].map(|threads| {
+        let out = directory.path().join(threads);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sdebnn"));
+        command.args(["reproduce", "toy", "--out"]).arg(&out).args(TINY).env("RAYON_NUM_THREADS", threads);
+        assert!(command.output().expect("the binary runs").status.success());
+        metrics(&out)
+    });
+    assert_eq!(runs[0], runs[1]);
+    assert_eq!(runs[0], runs[2]);
+}

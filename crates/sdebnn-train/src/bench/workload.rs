@@ -103,6 +103,7 @@ impl Workload {
 }
 
 /// A model with its data.
+#[allow(clippy::large_enum_variant, reason = "there is one")]
 enum Task {
     Examples { model: SdeBnn, x: Tensor<2>, y: Target },
     Sequences { model: OdeRnn, frames: Frames, targets: Tensor<3> },
