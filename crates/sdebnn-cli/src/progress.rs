@@ -39,7 +39,7 @@ impl Observer for Progress {
         self.bar.set_position(m.epoch as u64);
         self.bar.set_message(format!("loss {:.3}", m.loss));
         let every = self.epochs.div_ceil(LINES);
-        if self.bar.is_hidden() && (m.epoch % every == 0 || m.epoch == self.epochs) {
+        if self.bar.is_hidden() && (m.epoch.is_multiple_of(every) || m.epoch == self.epochs) {
             let left = self.started.elapsed() / m.epoch as u32 * (self.epochs - m.epoch) as u32;
             eprintln!(
                 "{} epoch {}/{}  loss {:.4}  nll {:.4}  kl {:.2}  nfe {}  {:.1} s, {} s left",

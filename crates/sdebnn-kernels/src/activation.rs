@@ -4,7 +4,7 @@ use pulp::Simd;
 
 use crate::{
     element::Element,
-    elementary::{exp, exp_minus_one, log_one_plus},
+    elementary::{exp_of_product, exp_of_product_minus_one, log_one_plus},
 };
 
 /// A scalar function applied to every number: between the layers of a drift network, or as the squashing function `s` of the
@@ -92,27 +92,27 @@ pub(crate) trait Function<E: Element>: Copy {
 
 /// `x · sigmoid(slope · x)`.
 #[derive(Clone, Copy)]
-struct SigmoidWeighted<E>(E);
+struct SigmoidWeighted(f64);
 
-/// `sigmoid x = 1 / (1 + e⁻ˣ)`.
+/// `sigmoid(slope x) = 1 / (1 + e^(-slope x))`.
 #[inline(always)]
-fn sigmoid<E: Element, S: Simd>(simd: S, x: E::Vector<S>) -> E::Vector<S> {
+fn sigmoid<E: Element, S: Simd>(simd: S, x: E::Vector<S>, slope: f64) -> E::Vector<S> {
     let one = E::splat(simd, E::ONE);
-    let e = exp::<E, S>(simd, E::clamp(simd, E::sub(simd, E::splat(simd, E::ZERO), x), E::EXP_LIMIT));
-    E::div(simd, one, E::add(simd, one, e))
+    E::div(simd, one, E::add(simd, one, exp_of_product::<E, S>(simd, x, -slope, E::EXP_LIMIT)))
 }
 
-impl<E: Element> Function<E> for SigmoidWeighted<E> {
+impl<E: Element> Function<E> for SigmoidWeighted {
     #[inline(always)]
     fn value<S: Simd>(self, simd: S, x: E::Vector<S>) -> E::Vector<S> {
-        E::mul(simd, x, sigmoid::<E, S>(simd, E::mul(simd, x, E::splat(simd, self.0))))
+        E::mul(simd, x, sigmoid::<E, S>(simd, x, self.0))
     }
     #[inline(always)]
     fn value_and_slope<S: Simd>(self, simd: S, x: E::Vector<S>) -> (E::Vector<S>, E::Vector<S>) {
-        let scaled = E::mul(simd, x, E::splat(simd, self.0));
-        let gate = sigmoid::<E, S>(simd, scaled);
-        let closed = E::mul(simd, gate, E::sub(simd, E::splat(simd, E::ONE), gate));
-        (E::mul(simd, x, gate), E::fma(simd, scaled, closed, gate))
+        let splat = |value: f64| E::splat(simd, E::from_f64(value));
+        let gate = sigmoid::<E, S>(simd, x, self.0);
+        let value = E::mul(simd, x, gate);
+        let closed = E::fma(simd, gate, splat(-self.0), splat(self.0));
+        (value, E::fma(simd, value, closed, gate))
     }
 }
 
@@ -129,9 +129,8 @@ impl<E: Element> Function<E> for Mish {
     fn value_and_slope<S: Simd>(self, simd: S, x: E::Vector<S>) -> (E::Vector<S>, E::Vector<S>) {
         let (one, two) = (E::splat(simd, E::ONE), E::splat(simd, E::from_f64(2.0)));
         let saturation = E::splat(simd, E::SATURATION);
-        let bounded = E::clamp(simd, x, E::EXP_LIMIT);
-        let bounded = E::if_greater(simd, bounded, saturation, saturation, bounded);
-        let e = exp::<E, S>(simd, bounded);
+        let bounded = E::if_greater(simd, x, saturation, saturation, x);
+        let e = exp_of_product::<E, S>(simd, bounded, 1.0, E::EXP_LIMIT);
         let n = E::mul(simd, e, E::add(simd, e, two));
         let inverse = E::div(simd, one, E::add(simd, n, two));
         let gate = E::mul(simd, n, inverse);
@@ -149,14 +148,13 @@ impl<E: Element> Function<E> for Softplus {
     #[inline(always)]
     fn value<S: Simd>(self, simd: S, x: E::Vector<S>) -> E::Vector<S> {
         let zero = E::splat(simd, E::ZERO);
-        let distance = E::clamp(simd, E::abs(simd, x), E::EXP_LIMIT);
-        let u = exp::<E, S>(simd, E::sub(simd, zero, distance));
+        let u = exp_of_product::<E, S>(simd, E::abs(simd, x), -1.0, E::EXP_LIMIT);
         let positive = E::if_greater(simd, zero, x, zero, x);
         E::add(simd, positive, log_one_plus::<E, S>(simd, u))
     }
     #[inline(always)]
     fn value_and_slope<S: Simd>(self, simd: S, x: E::Vector<S>) -> (E::Vector<S>, E::Vector<S>) {
-        (<Self as Function<E>>::value(self, simd, x), sigmoid::<E, S>(simd, x))
+        (<Self as Function<E>>::value(self, simd, x), sigmoid::<E, S>(simd, x, 1.0))
     }
 }
 
@@ -167,8 +165,7 @@ struct Tanh;
 impl<E: Element> Function<E> for Tanh {
     #[inline(always)]
     fn value<S: Simd>(self, simd: S, x: E::Vector<S>) -> E::Vector<S> {
-        let x = E::clamp(simd, x, E::SATURATION);
-        let e = exp_minus_one::<E, S>(simd, E::add(simd, x, x));
+        let e = exp_of_product_minus_one::<E, S>(simd, x, 2.0, E::from_f64(2.0 * E::SATURATION.to_f64()));
         E::div(simd, e, E::add(simd, e, E::splat(simd, E::from_f64(2.0))))
     }
     #[inline(always)]
@@ -244,8 +241,8 @@ pub(crate) trait WithFunction<E: Element> {
 #[inline(always)]
 pub(crate) fn dispatch<E: Element, W: WithFunction<E>>(activation: Activation, code: W) -> W::Output {
     match activation {
-        Activation::Swish => code.with_function(SigmoidWeighted(E::from_f64(SWISH_SLOPE))),
-        Activation::Silu => code.with_function(SigmoidWeighted(E::ONE)),
+        Activation::Swish => code.with_function(SigmoidWeighted(SWISH_SLOPE)),
+        Activation::Silu => code.with_function(SigmoidWeighted(1.0)),
         Activation::Mish => code.with_function(Mish),
         Activation::Softplus => code.with_function(Softplus),
         Activation::Tanh => code.with_function(Tanh),

@@ -9,10 +9,9 @@ use crate::{
     dynamics::{DriftOutput, Field, FieldAdjoint, Injection, factor, recalls, remembers},
     element::Element,
     elementwise::{Accumulate, Axpy},
-    layer::Folded,
-    network::{Network, StageWeights, Workspace},
+    network::{FoldedWeights, Network, StageWeights, Workspace},
     problem::Problem,
-    tape::TapePlan,
+    tape::{Slots, TapePlan},
 };
 
 /// What all tiles of a call share.
@@ -24,7 +23,7 @@ pub(crate) struct Call<'a, E> {
     /// `[evaluation][sample][parameter]`
     pub(crate) weights: &'a [E],
     /// `[evaluation][sample]`: the same with time folded in, layer by layer.
-    pub(crate) folded: Vec<Vec<Folded<E>>>,
+    pub(crate) folded: &'a FoldedWeights<E>,
     pub(crate) samples: usize,
     pub(crate) xi: f64,
 }
@@ -108,7 +107,6 @@ fn carry<E: Element, S: Simd>(simd: S, tile: Carry<'_, E>) {
     let Carry { call, sample, memory, mut tape } = tile;
     let (method, dynamics) = (call.problem.method(), call.problem.dynamics());
     let stages = method.stages();
-    let hidden = call.network.layers.len() - 1;
     let elements = memory.drift.len();
     for step in 0..call.problem.steps() {
         if let Some((plan, tape)) = &mut tape {
@@ -125,12 +123,12 @@ fn carry<E: Element, S: Simd>(simd: S, tile: Carry<'_, E>) {
             if remembers(dynamics, evaluation) {
                 memory.remembered.copy_from_slice(h);
             }
-            let (drift, mut kept) = match &mut tape {
+            let (drift, kept) = match &mut tape {
                 Some((plan, tape)) => plan.evaluation_mut(tape, evaluation),
-                None => (&mut memory.drift[..], (0..hidden).map(|_| None).collect()),
+                None => (&mut memory.drift[..], Slots::default()),
             };
             let weights = call.weights(evaluation, sample);
-            call.network.forward(simd, weights, &mut memory.network, &mut kept, drift);
+            call.network.forward(simd, weights, &mut memory.network, kept, drift);
             Field {
                 dynamics,
                 injection: Injection::new(dynamics, evaluation, factor, &memory.remembered),
@@ -258,7 +256,7 @@ fn carry_back<E: Element, S: Simd>(simd: S, tile: CarryBack<'_, E>) {
             let row = evaluation - steps.start * stages;
             let gradient = &mut weight_gradient[row * parameters..(row + 1) * parameters];
             let weights = call.weights(evaluation, sample);
-            call.network.backward(simd, weights, &mut memory.network, &kept, gradient);
+            call.network.backward(simd, weights, &mut memory.network, kept, gradient);
 
             let h = &mut memory.network.gradients[0][..elements];
             Accumulate { to: h, factor: 1.0, direction: &memory.sum[..elements] }.run(simd);

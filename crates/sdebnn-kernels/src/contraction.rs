@@ -6,7 +6,7 @@ use pulp::{Simd, WithSimd};
 use crate::{
     activation::{self, Activation, Function, WithFunction},
     element::Element,
-    geometry::{Geometry, PixelClass},
+    geometry::{Geometry, PixelClass, Run},
 };
 
 /// Where the weight of (output channel, input channel, tap) lies in a flat slice.
@@ -23,7 +23,7 @@ pub(crate) struct WeightStrides {
 /// Weights as the kernel finds them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Weights<'a, E> {
-    /// In the caller's layout. Enough for a single tap, where all weights fit the nearest cache.
+    /// In the caller's layout. Only for a single tap, where all weights fit the nearest cache.
     InPlace(&'a [E], WeightStrides),
     /// In the order of use; see [`pack`].
     Packed(&'a [E]),
@@ -44,20 +44,21 @@ fn block_of_channels(first: usize, outputs: usize) -> usize {
     }
 }
 
-/// Weights in the order in which the kernel reads them: `[block of output channels][tap][input][output within the block]`.
+/// Weights in the order in which the kernel reads them: `[block of output channels][tap][input][output within the block]`,
+/// `taps` in the order given.
 pub(crate) fn pack<E: Element>(
     weights: &[E],
     strides: WeightStrides,
-    taps: usize,
+    taps: impl ExactSizeIterator<Item = usize> + Clone,
     [inputs, outputs]: [usize; 2],
     packed: &mut Vec<E>,
 ) {
     packed.clear();
-    packed.reserve(taps * inputs * outputs);
+    packed.reserve(taps.len() * inputs * outputs);
     let mut first = 0;
     while first < outputs {
         let block = block_of_channels(first, outputs);
-        for tap in 0..taps {
+        for tap in taps.clone() {
             for input in 0..inputs {
                 let start = first * strides.output + tap * strides.tap + input * strides.input;
                 packed.extend((0..block).map(|q| weights[start + q * strides.output]));
@@ -159,8 +160,8 @@ impl<E: Element, S: Simd> Contraction<'_, E, S> {
         };
         simd.vectorize(Group::<E, S, P> {
             simd,
-            taps: &class.taps,
-            all_taps: self.geometry.taps,
+            runs: &class.runs,
+            taps: self.geometry.taps,
             pixels,
             channels: self.channels,
             input: self.input,
@@ -175,8 +176,8 @@ impl<E: Element, S: Simd> Contraction<'_, E, S> {
 /// The contraction for `P` pixels that see the same taps.
 struct Group<'a, E: Element, S: Simd, const P: usize> {
     simd: S,
-    taps: &'a [(usize, isize)],
-    all_taps: usize,
+    runs: &'a [Run],
+    taps: usize,
     pixels: &'a [(usize, usize); P],
     channels: [usize; 2],
     input: &'a [E::Vector<S>],
@@ -225,19 +226,20 @@ impl<E: Element, S: Simd, const P: usize> Group<'_, E, S, P> {
                 }
             }
         }
-        for &(tap, offset) in self.taps {
+        for run in self.runs {
             let mut from = [0; P];
             for p in 0..P {
-                from[p] = self.pixels[p].0.wrapping_add_signed(offset) * inputs;
+                from[p] = self.pixels[p].0.wrapping_add_signed(run.offset) * inputs;
             }
+            let length = run.length * inputs;
             match self.strides {
                 None => {
-                    let weight = first * self.all_taps * inputs + tap * inputs * Q;
-                    self.tap::<Q>(&mut sums, from, weight, Q, 1);
+                    let weight = first * self.taps * inputs + run.tap * inputs * Q;
+                    self.run::<Q>(&mut sums, from, length, weight, Q, 1);
                 }
                 Some(strides) => {
-                    let weight = first * strides.output + tap * strides.tap;
-                    self.tap::<Q>(&mut sums, from, weight, strides.input, strides.output);
+                    let weight = first * strides.output + run.tap * strides.tap;
+                    self.run::<Q>(&mut sums, from, length, weight, strides.input, strides.output);
                 }
             }
         }
@@ -247,18 +249,20 @@ impl<E: Element, S: Simd, const P: usize> Group<'_, E, S, P> {
         }
     }
 
-    /// All input channels under one tap: pixels at `from`, weights from `weight` on with the given distances.
+    /// All input channels under a run of taps, `length` together: pixels at `from`, weights from `weight` on with the given
+    /// distances.
     #[inline(always)]
-    fn tap<const Q: usize>(
+    fn run<const Q: usize>(
         &self,
         sums: &mut [[E::Vector<S>; Q]; P],
         from: [usize; P],
+        length: usize,
         mut weight: usize,
         input: usize,
         output: usize,
     ) {
         let simd = self.simd;
-        for c in 0..self.channels[0] {
+        for c in 0..length {
             let mut x = [sums[0][0]; P];
             for p in 0..P {
                 debug_assert!(from[p] + c < self.input.len());

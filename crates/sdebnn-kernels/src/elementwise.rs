@@ -105,3 +105,40 @@ impl<E: Element> WithSimd for Accumulate<'_, E> {
         }
     }
 }
+
+/// Returns `Σ to · other`, then `to ← factor · to`. Slices of any length.
+pub(crate) struct DotAndScale<'a, E: Element> {
+    pub(crate) to: &'a mut [E],
+    pub(crate) other: &'a [E],
+    pub(crate) factor: E,
+}
+
+impl<E: Element> DotAndScale<'_, E> {
+    /// Runs with the target features of `simd`.
+    pub(crate) fn run<S: Simd>(self, simd: S) -> f64 {
+        simd.vectorize(self)
+    }
+}
+
+impl<E: Element> WithSimd for DotAndScale<'_, E> {
+    type Output = f64;
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> f64 {
+        let Self { to, other, factor } = self;
+        let whole = to.len() / E::lanes::<S>() * E::lanes::<S>();
+        let (to, to_rest) = to.split_at_mut(whole);
+        let (other, other_rest) = other.split_at(whole);
+        let factors = E::splat(simd, factor);
+        let mut sums = E::splat(simd, E::ZERO);
+        for (to, &other) in E::vectors_mut::<S>(to).iter_mut().zip(E::vectors::<S>(other)) {
+            sums = E::fma(simd, *to, other, sums);
+            *to = E::mul(simd, factors, *to);
+        }
+        let mut sum = E::sum(simd, sums).to_f64();
+        for (to, other) in to_rest.iter_mut().zip(other_rest) {
+            sum += to.to_f64() * other.to_f64();
+            *to *= factor;
+        }
+        sum
+    }
+}

@@ -97,3 +97,8 @@ pub enum Error {
         requested: (usize, usize),
     },
 }
+
+/// An error unless a slice has the expected length.
+pub(crate) fn check_length(what: &'static str, expected: usize, actual: usize) -> Result<(), Error> {
+    if expected == actual { Ok(()) } else { Err(Error::Length { what, expected, actual }) }
+}

@@ -19,8 +19,27 @@ pub(crate) struct Link {
 pub(crate) struct PixelClass {
     /// `(tap, input pixel relative to the anchor)`
     pub(crate) taps: Vec<(usize, isize)>,
+    /// The same taps in runs.
+    pub(crate) runs: Vec<Run>,
     /// `(anchor: input pixel of the first tap, output pixel)`
     pub(crate) pixels: Vec<(usize, usize)>,
+}
+
+/// Consecutive taps that see consecutive input pixels: one long row of channels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    /// The first tap.
+    pub(crate) tap: usize,
+    /// Input pixel of the first tap, relative to the anchor.
+    pub(crate) offset: isize,
+    /// Number of taps.
+    pub(crate) length: usize,
+}
+
+/// `taps` of a class in runs.
+fn runs(taps: &[(usize, isize)]) -> Vec<Run> {
+    let follow = |a: &(usize, isize), b: &(usize, isize)| a.0 + 1 == b.0 && a.1 + 1 == b.1;
+    taps.chunk_by(follow).map(|run| Run { tap: run[0].0, offset: run[0].1, length: run.len() }).collect()
 }
 
 /// A linear relation between two images, shared by all channels.
@@ -95,9 +114,10 @@ impl Geometry {
         Self::new(pixels, pixels, 1, links)
     }
 
-    /// The same meetings read from output to input: the relation of the input gradient.
+    /// The same meetings read from output to input: the relation of the input gradient. Taps count backwards, so that later
+    /// ones see later pixels again.
     pub(crate) fn transposed(&self) -> Self {
-        let swap = |link: &Link| Link { input: link.output, output: link.input, tap: link.tap };
+        let swap = |link: &Link| Link { input: link.output, output: link.input, tap: self.taps - 1 - link.tap };
         Self::new(self.outputs, self.inputs, self.taps, self.links.iter().map(swap).collect())
     }
 
@@ -120,7 +140,7 @@ fn classify(outputs: usize, links: &[Link]) -> Vec<PixelClass> {
         let anchor = mine.first().map_or(0, |link| link.input);
         let taps: Vec<_> = mine.iter().map(|link| (link.tap, link.input as isize - anchor as isize)).collect();
         let class = *known.entry(taps.clone()).or_insert_with(|| {
-            classes.push(PixelClass { taps, pixels: Vec::new() });
+            classes.push(PixelClass { runs: runs(&taps), taps, pixels: Vec::new() });
             classes.len() - 1
         });
         classes[class].pixels.push((anchor, output));
@@ -156,6 +176,15 @@ mod tests {
         let mut sizes: Vec<_> = geometry.classes.iter().map(|c| (c.taps.len(), c.pixels.len())).collect();
         sizes.sort_unstable();
         assert_eq!(sizes, [(4, 1), (4, 1), (4, 1), (4, 1), (6, 3), (6, 3), (6, 3), (6, 3), (9, 9)]);
+    }
+
+    #[test]
+    fn rows_of_a_kernel_are_runs_forward_and_backward() {
+        let geometry = Geometry::convolution(5, 5, 1, 1);
+        for geometry in [geometry.transposed(), geometry] {
+            let interior = geometry.classes.iter().find(|c| c.taps.len() == 9).expect("an interior");
+            assert_eq!(interior.runs.iter().map(|run| run.length).collect::<Vec<_>>(), [3, 3, 3]);
+        }
     }
 
     #[test]

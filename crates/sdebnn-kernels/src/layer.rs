@@ -7,6 +7,7 @@ use crate::{
     class_sums::ClassSums,
     contraction::{Contraction, Finish, WeightStrides, Weights, pack},
     element::Element,
+    elementwise::DotAndScale,
     geometry::{Geometry, MOST_TAPS},
     pairing::Pairing,
     weight_gradient::{WeightGradient, scratch},
@@ -135,9 +136,9 @@ impl Layer {
     }
 
     /// Folds the time `t` into biases (and weights, for a squash layer), and packs the weights of a convolution, those of
-    /// the input gradient only if `backward`.
-    pub(crate) fn fold<E: Element>(&self, t: f64, parameters: &[E], backward: bool) -> Folded<E> {
-        let mut folded = Folded::default();
+    /// the input gradient only if `backward`. Overwrites `folded`.
+    pub(crate) fn fold<E: Element>(&self, t: f64, parameters: &[E], backward: bool, folded: &mut Folded<E>) {
+        folded.bias.clear();
         folded.bias.reserve_exact(self.geometry.classes.len() * self.channels[1]);
         let outputs = self.channels[1];
         let (weights, biases) = parameters.split_at(self.biases);
@@ -152,6 +153,8 @@ impl Layer {
             }
         }
         if self.time == TimeInput::Squash {
+            folded.gates.clear();
+            folded.weights.clear();
             folded.gates.reserve_exact(outputs);
             folded.weights.reserve_exact(weights.len());
             let (a, rest) = biases[outputs..].split_at(outputs);
@@ -169,12 +172,11 @@ impl Layer {
         if self.geometry.taps > 1 {
             let (taps, [inputs, outputs]) = (self.geometry.taps, self.channels);
             let [forward, transposed] = &mut folded.packed;
-            pack(&weights[self.first..], self.strides, taps, [inputs, outputs], forward);
+            pack(&weights[self.first..], self.strides, 0..taps, [inputs, outputs], forward);
             if backward {
-                pack(&weights[self.first..], self.transposed_strides(), taps, [outputs, inputs], transposed);
+                pack(&weights[self.first..], self.transposed_strides(), (0..taps).rev(), [outputs, inputs], transposed);
             }
         }
-        folded
     }
 
     /// Strides of the input gradient, where input and output change roles.
@@ -265,11 +267,19 @@ impl Layer {
         class_sums.resize(self.geometry.classes.len() * outputs, E::ZERO);
         let sums = &mut *class_sums;
         simd.vectorize(ClassSums::<E, S> { simd, geometry: &self.geometry, channels: outputs, output_gradient, sums });
-        self.unfold(t, parameters, folded, class_sums, gradient);
+        self.unfold(simd, t, parameters, folded, class_sums, gradient);
     }
 
     /// Gradients of biases and of the parameters of time, from the sums of the output gradient over each class.
-    fn unfold<E: Element>(&self, t: f64, parameters: &[E], folded: &Folded<E>, class_sums: &[E], gradient: &mut [E]) {
+    fn unfold<E: Element, S: Simd>(
+        &self,
+        simd: S,
+        t: f64,
+        parameters: &[E],
+        folded: &Folded<E>,
+        class_sums: &[E],
+        gradient: &mut [E],
+    ) {
         let outputs = self.channels[1];
         let (weight_gradient, rest) = gradient.split_at_mut(self.biases);
         for q in 0..outputs {
@@ -291,13 +301,11 @@ impl Layer {
                 }
                 TimeInput::Squash => {
                     // y = g (W x + b) + d t: so far `weight_gradient` holds the gradient of g W.
-                    let gate = folded.gates[q].to_f64();
                     let row = q * self.strides.output..(q + 1) * self.strides.output;
-                    let mut gate_gradient = total * parameters[self.biases + q].to_f64();
-                    for (dw, w) in weight_gradient[row.clone()].iter_mut().zip(&parameters[row]) {
-                        gate_gradient += dw.to_f64() * w.to_f64();
-                        *dw = E::from_f64(gate * dw.to_f64());
-                    }
+                    let (to, other) = (&mut weight_gradient[row.clone()], &parameters[row]);
+                    let products = DotAndScale { to, other, factor: folded.gates[q] }.run(simd);
+                    let gate_gradient = total * parameters[self.biases + q].to_f64() + products;
+                    let gate = folded.gates[q].to_f64();
                     let argument = gate_gradient * gate * (1.0 - gate);
                     rest[q] = E::from_f64(gate * total);
                     rest[outputs + q] = E::from_f64(t * argument);

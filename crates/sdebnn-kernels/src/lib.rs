@@ -63,6 +63,7 @@ mod network;
 mod pairing;
 mod peak;
 mod problem;
+mod settings;
 mod single_layer;
 mod solver;
 mod tape;
@@ -78,8 +79,9 @@ pub use instructions::InstructionSet;
 pub use layer::TimeInput;
 pub use peak::{peak_flops, peak_flops_of_a_thread};
 pub use problem::{Drift, Dynamics, Method, Problem, Residual};
+pub use settings::Settings;
 pub use single_layer::{LayerKind, SingleLayer};
-pub use solver::{Gradients, Inputs, Settings, Solver};
+pub use solver::{Gradients, Inputs, Solver};
 pub use tape::Tape;
 pub use weight_path::{
     PosteriorForm, WeightPathGradients, WeightPathInputs, WeightPathOutputGradients, WeightPathOutputs,

@@ -11,6 +11,7 @@ use crate::{
     geometry::Geometry,
     layer::{Folded, Layer},
     problem::Drift,
+    tape::Slots,
 };
 
 /// The parameters of one evaluation.
@@ -20,6 +21,9 @@ pub(crate) struct StageWeights<'a, E> {
     pub(crate) parameters: &'a [E],
     pub(crate) folded: &'a [Folded<E>],
 }
+
+/// The parameters of every evaluation and sample with time folded in, layer by layer.
+pub(crate) type FoldedWeights<E> = Vec<Vec<Folded<E>>>;
 
 /// The layers of a drift network for tiles of a given number of vectors of examples.
 #[derive(Clone, Debug)]
@@ -81,19 +85,22 @@ impl Network {
         (0..self.layers.len()).map(|index| (index, &self.layers[index])).map(part)
     }
 
-    /// Every layer with `t` folded into its parameters; for the backward pass as well if asked for.
-    pub(crate) fn fold<E: Element>(&self, t: f64, parameters: &[E], backward: bool) -> Vec<Folded<E>> {
-        self.with_parameters(parameters).map(|(_, layer, parameters)| layer.fold(t, parameters, backward)).collect()
+    /// Every layer with `t` folded into its parameters; for the backward pass as well if asked for. Overwrites `folded`.
+    pub(crate) fn fold<E: Element>(&self, t: f64, parameters: &[E], backward: bool, folded: &mut Vec<Folded<E>>) {
+        folded.resize_with(self.layers.len(), Folded::default);
+        for (index, layer, parameters) in self.with_parameters(parameters) {
+            layer.fold(t, parameters, backward, &mut folded[index]);
+        }
     }
 
-    /// `f = f_w(h, t)`, with `h` in `workspace.inputs[0]`. `kept[l]` receives what the backward
-    /// pass needs to know of layer `l`.
+    /// `f = f_w(h, t)`, with `h` in `workspace.inputs[0]`. `kept` receives what the backward
+    /// pass needs to know of the hidden layers.
     pub(crate) fn forward<E: Element, S: Simd>(
         &self,
         simd: S,
         weights: StageWeights<'_, E>,
         workspace: &mut Workspace<E>,
-        kept: &mut [Option<&mut [E]>],
+        mut kept: Slots<'_, &mut [E]>,
         output: &mut [E],
     ) {
         let last = self.layers.len() - 1;
@@ -107,7 +114,7 @@ impl Network {
                 continue;
             }
             let next = E::vectors_mut::<S>(&mut after[0]);
-            match &mut kept[index] {
+            match kept.next_layer() {
                 Some(slot) => {
                     let finish = Finish::ActivateInto(layer.activation, next);
                     layer.forward(simd, parameters, folded, input, E::vectors_mut::<S>(slot), finish);
@@ -130,7 +137,7 @@ impl Network {
         simd: S,
         weights: StageWeights<'_, E>,
         workspace: &mut Workspace<E>,
-        kept: &[Option<&[E]>],
+        kept: Slots<'_, &[E]>,
         gradient: &mut [E],
     ) {
         self.replay(simd, weights, workspace, kept);
@@ -175,7 +182,7 @@ impl Network {
         simd: S,
         weights: StageWeights<'_, E>,
         workspace: &mut Workspace<E>,
-        kept: &[Option<&[E]>],
+        mut kept: Slots<'_, &[E]>,
     ) {
         let last = self.layers.len() - 1;
         for (index, layer, parameters) in self.with_parameters(weights.parameters) {
@@ -187,7 +194,7 @@ impl Network {
             let input = E::vectors::<S>(&before[index]);
             let next = E::vectors_mut::<S>(&mut after[0]);
             let slopes = E::vectors_mut::<S>(&mut workspace.slopes[index]);
-            match kept[index] {
+            match kept.next_layer() {
                 Some(slot) => restore::<E, S>(simd, layer.activation, E::vectors::<S>(slot), next, slopes),
                 None => {
                     let finish = Finish::Differentiate(layer.activation, next);

@@ -28,7 +28,9 @@ impl Pairing {
     /// Pairs the images of a layer with `channels` = (input, output).
     pub(crate) fn new(geometry: &Geometry, channels: [usize; 2]) -> Self {
         let [inputs, outputs] = channels;
-        let output_is_wide = outputs > inputs || (outputs == inputs && geometry.outputs <= geometry.inputs);
+        // Weights of a dense layer lie together by input: its gradient is written in vectors if the inputs are wide.
+        let fewer_outputs = geometry.taps > 1 && geometry.outputs <= geometry.inputs;
+        let output_is_wide = outputs > inputs || (outputs == inputs && fewer_outputs);
         let mut pixels = [geometry.inputs, geometry.outputs];
         if !output_is_wide {
             pixels.reverse();

@@ -125,7 +125,7 @@ impl<E: Element> SingleLayer<E> {
         self.parameters.copy_from_slice(parameters);
         self.inputs.load(0, input, &mut self.input);
         self.outputs.load(0, output_gradient, &mut self.output_gradient);
-        self.folded = self.layer.fold(t, &self.parameters, true);
+        self.layer.fold(t, &self.parameters, true, &mut self.folded);
     }
 
     /// `act(W x + b)`; read it with [`SingleLayer::output`].

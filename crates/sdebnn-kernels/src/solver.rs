@@ -11,34 +11,13 @@ use crate::{
     buffer::Buffer,
     carry::{Call, Carry, CarryBack, TileAdjoint, TileMemory},
     element::Element,
-    error::Error,
-    instructions::InstructionSet,
-    network::Network,
+    error::{Error, check_length},
+    network::{FoldedWeights, Network},
     problem::Problem,
+    settings::Settings,
     tape::{Tape, TapePlan},
     tiling::Tiling,
 };
-
-/// How a [`Solver`] works, as opposed to what it computes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// Bytes a tape may take. The states and drifts of all steps are kept in any case; hidden layers are kept as far as the
-    /// budget reaches and computed again otherwise, with the same results to the last bit. Default: 512 MiB.
-    pub tape_budget: usize,
-    /// Bytes of weight gradients that tiles may hold before they are summed. A tile's gradients are as large as the weights of
-    /// all its evaluations, so tiles work through the steps in segments, and through the batch in waves of at least eight
-    /// tiles; both lengths follow from this number and not from the number of threads. No influence on results. Default:
-    /// 64 MiB.
-    pub gradient_budget: usize,
-    /// Which vector instructions to use.
-    pub instructions: InstructionSet,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self { tape_budget: 512 << 20, gradient_budget: 64 << 20, instructions: InstructionSet::Detect }
-    }
-}
 
 /// What goes into a solve of `samples` weight samples on a batch of `batch` examples.
 #[derive(Clone, Copy, Debug)]
@@ -93,6 +72,8 @@ pub struct Solver<E> {
 struct Prepared<E> {
     network: Network,
     idle: [Mutex<Vec<TileMemory<E>>>; 2],
+    /// Memory for the weights of a call.
+    folded: Mutex<Vec<FoldedWeights<E>>>,
 }
 
 /// A panic elsewhere cannot leave pooled memory in a state that matters: it is overwritten before it is read.
@@ -155,7 +136,7 @@ impl<E: Element> Solver<E> {
         let plan = self.plan(inputs, &tiling, &prepared.network);
         let length = plan.length * inputs.samples * tiling.tiles;
         let memory = take(&self.tapes, length);
-        let mut tape = Tape { plan, memory, extents: (inputs.samples, inputs.batch) };
+        let mut tape = Tape { plan, memory, extents: (inputs.samples, inputs.batch), folded: Vec::new() };
         self.run_forward(inputs, state, Some(&mut tape))?;
         Ok(tape)
     }
@@ -185,6 +166,7 @@ impl<E: Element> Solver<E> {
         }
         self.run_backward(inputs, &tape, final_gradient, gradients);
         lock(&self.tapes).push(tape.memory);
+        lock(&prepared.folded).push(tape.folded);
         Ok(())
     }
 
@@ -214,7 +196,7 @@ impl<E: Element> Solver<E> {
         let mut prepared = lock(&self.prepared);
         let entry = prepared.entry(tiling.groups).or_insert_with(|| {
             let network = Network::new(self.problem.drift(), tiling.groups);
-            Arc::new(Prepared { network, idle: Default::default() })
+            Arc::new(Prepared { network, idle: Default::default(), folded: Mutex::default() })
         });
         Arc::clone(entry)
     }
@@ -237,11 +219,21 @@ impl<E: Element> Solver<E> {
         lock(idle).push(memory);
     }
 
-    fn call<'a>(&'a self, inputs: &Inputs<'a, E>, network: &'a Network, backward: bool) -> Call<'a, E> {
-        let (weights, samples, times) = (inputs.weights, inputs.samples, &self.times);
-        let rows = weights.par_chunks_exact(network.parameters).enumerate().with_min_len(FOLDED_TOGETHER);
-        let folded = rows.map(|(place, row)| network.fold(times[place / samples], row, backward)).collect();
-        Call { problem: &self.problem, network, times, weights, folded, samples, xi: inputs.xi.to_f64() }
+    /// The weights of a call with time folded in; for the backward pass as well if asked for.
+    fn fold(&self, inputs: &Inputs<'_, E>, prepared: &Prepared<E>, backward: bool) -> FoldedWeights<E> {
+        let (samples, times, network) = (inputs.samples, &self.times, &prepared.network);
+        let mut folded = lock(&prepared.folded).pop().unwrap_or_default();
+        folded.resize_with(times.len() * samples, Vec::new);
+        let rows = inputs.weights.par_chunks_exact(network.parameters).zip(&mut folded).enumerate();
+        rows.with_min_len(FOLDED_TOGETHER).for_each(|(place, (row, folded))| {
+            network.fold(times[place / samples], row, backward, folded);
+        });
+        folded
+    }
+
+    fn call<'a>(&'a self, inputs: &Inputs<'a, E>, network: &'a Network, folded: &'a FoldedWeights<E>) -> Call<'a, E> {
+        let (weights, samples, xi) = (inputs.weights, inputs.samples, inputs.xi.to_f64());
+        Call { problem: &self.problem, network, times: &self.times, weights, folded, samples, xi }
     }
 
     /// The rows of tile `tile` of sample `sample` in each component of a state.
@@ -277,15 +269,21 @@ impl<E: Element> Solver<E> {
         tiles
     }
 
-    fn run_forward(&self, inputs: &Inputs<'_, E>, state: &mut [E], tape: Option<&mut Tape<E>>) -> Result<(), Error> {
+    fn run_forward(
+        &self,
+        inputs: &Inputs<'_, E>,
+        state: &mut [E],
+        mut tape: Option<&mut Tape<E>>,
+    ) -> Result<(), Error> {
         self.check(inputs)?;
         check_length("the final state", inputs.state.len(), state.len())?;
         let tiling = self.tiling(inputs);
         let prepared = self.prepare(&tiling);
-        let call = self.call(inputs, &prepared.network, false);
+        let folded = self.fold(inputs, &prepared, tape.is_some());
+        let call = self.call(inputs, &prepared.network, &folded);
         let elements = tiling.elements();
         let outputs = self.all_rows_mut(inputs, &tiling, state);
-        let (plan, tapes): (_, Vec<_>) = match tape {
+        let (plan, tapes): (_, Vec<_>) = match &mut tape {
             Some(tape) => (Some(&tape.plan), tape.memory.chunks_exact_mut(tape.plan.length).map(Some).collect()),
             None => (None, outputs.iter().map(|_| None).collect()),
         };
@@ -304,13 +302,17 @@ impl<E: Element> Solver<E> {
                 }
             });
         });
+        match tape {
+            Some(tape) => tape.folded = folded,
+            None => lock(&prepared.folded).push(folded),
+        }
         Ok(())
     }
 
     fn run_backward(&self, inputs: &Inputs<'_, E>, tape: &Tape<E>, final_gradient: &[E], gradients: Gradients<'_, E>) {
         let tiling = self.tiling(inputs);
         let prepared = self.prepare(&tiling);
-        let call = self.call(inputs, &prepared.network, true);
+        let call = self.call(inputs, &prepared.network, &tape.folded);
         let elements = tiling.elements();
         let (steps, stages) = (self.problem.steps(), self.problem.method().stages());
         let parameters = prepared.network.parameters;
@@ -385,8 +387,4 @@ impl<E: Element> Solver<E> {
         *gradients.xi = E::from_f64(xi);
         lock(&self.partial).push(partial_memory);
     }
-}
-
-fn check_length(what: &'static str, expected: usize, actual: usize) -> Result<(), Error> {
-    if expected == actual { Ok(()) } else { Err(Error::Length { what, expected, actual }) }
 }

@@ -2,7 +2,11 @@
 
 use std::ops::Range;
 
-use crate::{buffer::Buffer, element::Element, network::Network};
+use crate::{
+    buffer::Buffer,
+    element::Element,
+    network::{FoldedWeights, Network},
+};
 
 /// What is kept for one tile, and where.
 ///
@@ -85,29 +89,52 @@ impl TapePlan {
     }
 
     /// Drift and hidden layers of an evaluation.
-    pub(crate) fn evaluation<'a, E>(&self, tape: &'a [E], evaluation: usize) -> (&'a [E], Vec<Option<&'a [E]>>) {
-        let (drift, mut rest) = tape[self.starts[evaluation]..].split_at(self.drift);
-        let mut take = |elements: usize| {
-            let (slot, others) = rest.split_at(elements);
-            rest = others;
-            slot
-        };
-        (drift, self.kept[evaluation].iter().map(|kept| kept.map(&mut take)).collect())
+    pub(crate) fn evaluation<'a, E>(&'a self, tape: &'a [E], evaluation: usize) -> (&'a [E], Slots<'a, &'a [E]>) {
+        let (drift, rest) = tape[self.starts[evaluation]..].split_at(self.drift);
+        (drift, Slots { kept: &self.kept[evaluation], rest })
     }
 
     /// Drift and hidden layers of an evaluation, to be written.
     pub(crate) fn evaluation_mut<'a, E>(
-        &self,
+        &'a self,
         tape: &'a mut [E],
         evaluation: usize,
-    ) -> (&'a mut [E], Vec<Option<&'a mut [E]>>) {
-        let (drift, mut rest) = tape[self.starts[evaluation]..].split_at_mut(self.drift);
-        let mut take = |elements: usize| {
-            let (slot, others) = std::mem::take(&mut rest).split_at_mut(elements);
-            rest = others;
-            slot
-        };
-        (drift, self.kept[evaluation].iter().map(|kept| kept.map(&mut take)).collect())
+    ) -> (&'a mut [E], Slots<'a, &'a mut [E]>) {
+        let (drift, rest) = tape[self.starts[evaluation]..].split_at_mut(self.drift);
+        (drift, Slots { kept: &self.kept[evaluation], rest })
+    }
+}
+
+/// The hidden layers of an evaluation, in order: what is kept of each, or nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Slots<'a, R> {
+    /// Elements of each, or none.
+    kept: &'a [Option<usize>],
+    rest: R,
+}
+
+impl<R> Slots<'_, R> {
+    /// Elements kept of the next layer; none if there are no more layers.
+    fn elements(&mut self) -> Option<usize> {
+        let (&first, others) = self.kept.split_first()?;
+        self.kept = others;
+        first
+    }
+}
+
+impl<'a, E> Slots<'_, &'a [E]> {
+    /// What is kept of the next layer.
+    pub(crate) fn next_layer(&mut self) -> Option<&'a [E]> {
+        let elements = self.elements()?;
+        self.rest.split_off(..elements)
+    }
+}
+
+impl<'a, E> Slots<'_, &'a mut [E]> {
+    /// What is kept of the next layer, to be written.
+    pub(crate) fn next_layer(&mut self) -> Option<&'a mut [E]> {
+        let elements = self.elements()?;
+        self.rest.split_off_mut(..elements)
     }
 }
 
@@ -118,10 +145,12 @@ pub struct Tape<E> {
     pub(crate) memory: Buffer<E>,
     /// (samples, batch) of the recording.
     pub(crate) extents: (usize, usize),
+    /// The weights of the recording, prepared for the backward pass as well.
+    pub(crate) folded: FoldedWeights<E>,
 }
 
 impl<E: Element> Tape<E> {
-    /// Memory held, in bytes.
+    /// Memory held for activations, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.memory.len() * size_of::<E>()

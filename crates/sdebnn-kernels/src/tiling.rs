@@ -2,9 +2,9 @@
 
 use crate::{element::Element, problem::Drift};
 
-/// Vectors of examples a tile of a dense problem has at most: enough to pay for the sums over lanes that end a weight
-/// gradient, few enough for a tile's activations to stay close.
-const DENSE_GROUPS: usize = 16;
+/// Vectors of examples a tile of a dense problem has at most: enough to pay for writing a tile's weight gradients, few enough
+/// for its activations to stay close and for threads to share a batch.
+const DENSE_GROUPS: usize = 8;
 
 /// How the examples of a batch are spread over tiles, vectors and lanes. Depends on the batch and the vector length only, never
 /// on the number of threads.

@@ -232,8 +232,13 @@ impl<E: Element, S: Simd> Products<'_, E, S> {
             for tap in 0..self.pairing.taps {
                 for row in 0..self.rows {
                     let from = E::elements::<S>(&self.sums[start + (tap * self.rows + row) * count..][..count]);
-                    for (column, &sum) in columns.clone().zip(from) {
-                        self.gradient[row * row_stride + column * column_stride + tap * tap_stride] = sum;
+                    let to = &mut self.gradient[row * row_stride + tap * tap_stride + columns.start * column_stride..];
+                    if column_stride == 1 {
+                        to[..columns.len()].copy_from_slice(&from[..columns.len()]);
+                    } else {
+                        for (to, &sum) in to.iter_mut().step_by(column_stride).zip(&from[..columns.len()]) {
+                            *to = sum;
+                        }
                     }
                 }
             }

@@ -14,7 +14,7 @@ pub fn read<T: DeserializeOwned>(name: &str, text: &str, overrides: &[String]) -
     }
     serde_path_to_error::deserialize(table).map_err(|error| {
         let path = error.path().to_string();
-        let message = error.inner().to_string();
+        let message = error.inner().to_string().replace('\n', " ");
         let sources: Vec<&String> = overrides.iter().filter(|s| concerns(s, &path)).collect();
         let source = sources.last().map_or_else(|| name.to_string(), |s| format!("--set {s}"));
         fail(&source, format!("`{path}`: {}", message.trim()))
