@@ -4,6 +4,7 @@ use sdebnn_train::bench::{StepBench, StepTimes, Workload};
 use sdebnn_train::experiment::ModelName;
 
 use crate::arguments::{EngineName, OneModel, StepArguments, WorkloadName};
+use crate::print;
 
 /// `sdebnn bench step`.
 pub fn bench_step(arguments: &StepArguments) -> Result<()> {
@@ -31,30 +32,29 @@ pub fn bench_step(arguments: &StepArguments) -> Result<()> {
         },
     }
     .run()?;
-    if arguments.json {
-        println!("{}", serde_json::to_string(&times)?);
-    } else {
-        print_times(&times);
-    }
-    Ok(())
+    print(&if arguments.json { serde_json::to_string(&times)? + "\n" } else { times_text(&times) })
 }
 
-fn print_times(t: &StepTimes) {
-    println!(
-        "training step    {:>10.5} s median  {:>10.5} s minimum  of {}",
+fn times_text(t: &StepTimes) -> String {
+    let mut text = format!(
+        "training step    {:>10.5} s median  {:>10.5} s minimum  of {}\n\
+         evaluation step  {:>10.5} s median  {:>10.5} s minimum\n\
+         batch {}, {} threads, peak memory {} MiB\n\
+         {:.1} GFLOP/s of the drift network, {:.0} % of the machine's {:.0}\n",
         t.train_step_s_median,
         t.train_step_s_min,
-        t.samples.len()
-    );
-    println!("evaluation step  {:>10.5} s median  {:>10.5} s minimum", t.eval_step_s_median, t.eval_step_s_min);
-    println!("batch {}, {} threads, peak memory {} MiB", t.batch, t.threads, t.peak_rss_mib);
-    println!(
-        "{:.1} GFLOP/s of the drift network, {:.0} % of the machine's {:.0}",
+        t.samples.len(),
+        t.eval_step_s_median,
+        t.eval_step_s_min,
+        t.batch,
+        t.threads,
+        t.peak_rss_mib,
         t.gflops,
         100.0 * t.share_of_peak,
         t.peak_gflops
     );
     if t.others_cores > 0.15 {
-        println!("other processes kept {:.2} cores busy: run again on an idle machine", t.others_cores);
+        text += &format!("other processes kept {:.2} cores busy: run again on an idle machine\n", t.others_cores);
     }
+    text
 }

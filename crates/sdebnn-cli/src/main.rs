@@ -4,6 +4,7 @@ mod arguments;
 mod bench;
 mod progress;
 
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -33,8 +34,9 @@ fn run(arguments: Arguments) -> Result<()> {
         Command::Reproduce { experiment: Experiment::Toy(arguments) } => reproduce_toy(&arguments),
         Command::Bench { subject: Subject::Step(arguments) } => bench_step(&arguments),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Arguments::command(), "sdebnn", &mut std::io::stdout());
-            Ok(())
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Arguments::command(), "sdebnn", &mut script);
+            print(&String::from_utf8_lossy(&script))
         }
     }
 }
@@ -43,19 +45,20 @@ fn reproduce_toy(arguments: &ReproduceArguments) -> Result<()> {
     let config = ToyConfig::read(&arguments.settings())?;
     let summary = toy::run(&config, &arguments.out, &mut Progress::new(arguments.quiet || arguments.json))?;
     if arguments.json {
-        println!("{}", serde_json::to_string(&summary)?);
-    } else if !arguments.quiet {
-        print_summary(&summary, arguments);
+        print(&(serde_json::to_string(&summary)? + "\n"))
+    } else if arguments.quiet {
+        Ok(())
+    } else {
+        print(&summary_text(&summary, arguments))
     }
-    Ok(())
 }
 
-fn print_summary(summary: &ToySummary, arguments: &ReproduceArguments) {
-    println!();
-    println!("held-out points     RMSE     NLL  coverage 95 %  band: data    gap    NFE  seconds");
+fn summary_text(summary: &ToySummary, arguments: &ReproduceArguments) -> String {
+    let mut text =
+        String::from("\nheld-out points     RMSE     NLL  coverage 95 %  band: data    gap    NFE  seconds\n");
     for (name, m) in &summary.models {
-        println!(
-            "{name:<15} {:>8.4} {:>7.3} {:>14.1} {:>11.3} {:>6.3} {:>6.0} {:>8.1}",
+        text += &format!(
+            "{name:<15} {:>8.4} {:>7.3} {:>14.1} {:>11.3} {:>6.3} {:>6.0} {:>8.1}\n",
             m.rmse,
             m.nll,
             100.0 * m.coverage95,
@@ -65,10 +68,17 @@ fn print_summary(summary: &ToySummary, arguments: &ReproduceArguments) {
             m.seconds
         );
     }
-    println!("The data's noise is {}. NFE counts the drift evaluations of a solve.", summary.noise);
-    println!();
+    text += &format!("The data's noise is {}. NFE counts the drift evaluations of a solve.\n\n", summary.noise);
     for name in summary.models.keys() {
-        println!("figure: {}", arguments.out.join(format!("{name}.png")).display());
+        text += &format!("figure: {}\n", arguments.out.join(format!("{name}.png")).display());
     }
-    println!("numbers: {}", arguments.out.join("summary.json").display());
+    text + &format!("numbers: {}\n", arguments.out.join("summary.json").display())
+}
+
+/// Prints; a reader that has gone away (`| head`) is no error.
+fn print(text: &str) -> Result<()> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        result => Ok(result?),
+    }
 }
