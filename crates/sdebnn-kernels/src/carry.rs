@@ -6,7 +6,7 @@ use pulp::{Simd, WithSimd};
 
 use crate::{
     buffer::Buffer,
-    dynamics::{DriftOutput, Field, FieldAdjoint, Injection, factor, recalls, remembers},
+    dynamics::{DriftOutput, Field, FieldAdjoint, Injection, recalls, remembers},
     element::Element,
     elementwise::{Accumulate, Axpy},
     network::{FoldedWeights, Network, StageWeights, Workspace},
@@ -20,6 +20,8 @@ pub(crate) struct Call<'a, E> {
     pub(crate) network: &'a Network,
     /// Time of every evaluation.
     pub(crate) times: &'a [f64],
+    /// Factor between `x` and `h` at every evaluation.
+    pub(crate) factors: &'a [f64],
     /// `[evaluation][sample][parameter]`
     pub(crate) weights: &'a [E],
     /// `[evaluation][sample]`: the same with time folded in, layer by layer.
@@ -44,7 +46,7 @@ impl<E> Call<'_, E> {
     }
 
     fn factor(&self, evaluation: usize) -> f64 {
-        factor(self.problem.dynamics(), self.times[evaluation])
+        self.factors[evaluation]
     }
 }
 

@@ -10,6 +10,7 @@ use rayon::prelude::*;
 use crate::{
     buffer::Buffer,
     carry::{Call, Carry, CarryBack, TileAdjoint, TileMemory},
+    dynamics::factor,
     element::Element,
     error::{Error, check_length},
     network::{FoldedWeights, Network},
@@ -61,6 +62,7 @@ pub struct Solver<E> {
     problem: Problem,
     settings: Settings,
     times: Vec<f64>,
+    factors: Vec<f64>,
     lanes: usize,
     prepared: Mutex<HashMap<usize, Arc<Prepared<E>>>>,
     tapes: Mutex<Vec<Buffer<E>>>,
@@ -100,8 +102,10 @@ impl<E: Element> Solver<E> {
     /// A solver with given settings.
     #[must_use]
     pub fn with_settings(problem: Problem, settings: Settings) -> Self {
+        let times = problem.evaluation_times();
         Self {
-            times: problem.evaluation_times(),
+            factors: times.iter().map(|&t| factor(problem.dynamics(), t)).collect(),
+            times,
             lanes: settings.instructions.lanes::<E>(),
             problem,
             settings,
@@ -233,7 +237,8 @@ impl<E: Element> Solver<E> {
 
     fn call<'a>(&'a self, inputs: &Inputs<'a, E>, network: &'a Network, folded: &'a FoldedWeights<E>) -> Call<'a, E> {
         let (weights, samples, xi) = (inputs.weights, inputs.samples, inputs.xi.to_f64());
-        Call { problem: &self.problem, network, times: &self.times, weights, folded, samples, xi }
+        let (problem, times, factors) = (&self.problem, &self.times, &self.factors);
+        Call { problem, network, times, factors, weights, folded, samples, xi }
     }
 
     /// The rows of tile `tile` of sample `sample` in each component of a state.

@@ -13,8 +13,7 @@ const MOST_VECTORS: usize = 4;
 /// Most lanes of a vector.
 const MOST_LANES: usize = 16;
 
-/// Vectors of wide channels whose sums are kept in registers together, if `rest` are left and there are `rows` narrow channels:
-/// with as many rows as [`most_rows`] allows, twelve sums hide the latency of the multiply-add.
+/// Vectors of wide channels whose sums are kept in registers together, if `rest` are left and there are `rows` narrow channels.
 #[inline(always)]
 fn block_of_vectors(rest: usize, rows: usize) -> usize {
     match rest {
@@ -26,10 +25,11 @@ fn block_of_vectors(rest: usize, rows: usize) -> usize {
 }
 
 /// Narrow channels whose sums are kept in registers together, of `rest` left, with `C` vectors each: about equally many each
-/// time.
+/// time. Twelve sums hide the latency of the multiply-add best; with three vectors, nine do better, because twelve leave
+/// no register free beside their operands.
 #[inline(always)]
 fn block_of_rows<const C: usize>(rest: usize) -> usize {
-    let most = if C == 1 { 6 } else { 12 / C };
+    let most = if C <= 2 { 6 } else { 3 };
     rest.div_ceil(rest.div_ceil(most))
 }
 
@@ -146,7 +146,7 @@ impl<E: Element, S: Simd> Products<'_, E, S> {
                     1 => self.product::<1, C>(pairs, row, place),
                     2 => self.product::<2, C>(pairs, row, place),
                     3 => self.product::<3, C>(pairs, row, place),
-                    4 if C <= 3 => self.product::<4, C>(pairs, row, place),
+                    4 if C <= 2 => self.product::<4, C>(pairs, row, place),
                     5 if C <= 2 => self.product::<5, C>(pairs, row, place),
                     _ if C <= 2 => self.product::<6, C>(pairs, row, place),
                     _ => unreachable!("{count} rows of {C} vectors"),
