@@ -27,6 +27,7 @@ pub mod dynamics;
 pub mod engine;
 pub mod error;
 mod fused;
+mod joint;
 pub mod likelihood;
 pub mod method;
 pub mod mlp;

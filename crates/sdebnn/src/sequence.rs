@@ -6,7 +6,9 @@ use burn::tensor::{DType, Device, Tensor};
 use crate::activation::Activation;
 use crate::brownian::BrownianPath;
 use crate::config::ModelConfig;
-use crate::error::{ConfigError, SolveError};
+use crate::error::{Component, ConfigError, SolveError};
+use crate::joint::is_finite;
+use crate::likelihood::Target;
 use crate::mlp::Mlp;
 use crate::model::{Law, Loss, SdeBnn};
 use crate::nfe::Nfe;
@@ -97,8 +99,8 @@ impl OdeRnn {
             let rows = self.readout.forward(Tensor::cat(outputs, 0), Activation::Identity);
             let features = rows.dims()[1];
             let predictions = rows.reshape([count, batch, features]);
-            if !predictions.clone().detach().is_finite().all().into_scalar::<bool>() {
-                return Err(SolveError::NotFinite { t: solver.t1, component: crate::error::Component::Activations });
+            if !is_finite(&predictions) {
+                return Err(SolveError::NotFinite { t: solver.t1, component: Component::Activations });
             }
             Ok(SequenceForward { predictions, kl: weights.kl.mean(), nfe: solver.fixed_nfe() })
         })
@@ -115,7 +117,7 @@ impl OdeRnn {
         let SequenceForward { predictions, kl, nfe } = self.forward(frames, Law::Posterior, path)?;
         let [count, batch, features] = predictions.dims();
         let [outputs, targets] = [predictions, targets].map(|t| t.reshape([count * batch, features]));
-        let target = crate::likelihood::Target::Values(targets);
+        let target = Target::Values(targets);
         let log_scale = self.block.log_scale.as_ref().map(Param::val);
         let nll = self.block.config().likelihood.nll(outputs.unsqueeze(), &target, log_scale);
         Ok(Loss { total: nll.clone() + kl.clone().mul_scalar(kl_coef), nll, kl, nfe })

@@ -9,6 +9,7 @@ use crate::drift::Drift;
 use crate::dynamics::{Dynamics, Memory, State};
 use crate::error::{Component, SolveError};
 use crate::fused::{self, Kernel};
+use crate::joint::{Joint, Weights, is_finite};
 use crate::method::Tableau;
 use crate::nfe::Nfe;
 use crate::weights::{Partition, StageWeights, WeightPath, WeightProcess, WeightSlope, WeightStep, combine};
@@ -43,22 +44,6 @@ pub struct Solution {
     pub nfe: Nfe,
     /// The attempted steps of an adaptive solve.
     pub attempts: Vec<Attempt>,
-}
-
-/// The state of the weights.
-#[derive(Clone)]
-struct Weights {
-    /// The moving weights, `None` if none moves.
-    moving: Option<Tensor<2>>,
-    kl: Tensor<1>,
-    martingale: Option<Tensor<1>>,
-}
-
-/// The joint state.
-#[derive(Clone)]
-struct Joint {
-    weights: Weights,
-    activations: State,
 }
 
 /// What a step of the activations is given.
@@ -362,51 +347,4 @@ fn advance(state: &State, dt: f64, coefficients: &[f64], slopes: &[State]) -> St
     let component =
         |(c, y): (usize, &Tensor<3>)| combine(y.clone(), dt, coefficients, slopes.iter().map(|slope| slope[c].clone()));
     state.iter().enumerate().map(component).collect()
-}
-
-impl Joint {
-    /// The root mean square of `(self − other)/max(1e-7, atol + rtol · max(|self|, |other|))` over every component of the joint state, at
-    /// least 1e-7.
-    fn distance(&self, other: &Self, atol: f64, rtol: f64) -> f64 {
-        let (mut sum, mut count) = (0.0, 0);
-        let mut add = |(squares, len): (f64, usize)| {
-            sum += squares;
-            count += len;
-        };
-        for (a, b) in self.activations.iter().zip(&other.activations) {
-            add(scaled_squares(a, b, atol, rtol));
-        }
-        for (a, b) in self.weights.moving.iter().zip(&other.weights.moving) {
-            add(scaled_squares(a, b, atol, rtol));
-        }
-        add(scaled_squares(&self.weights.kl, &other.weights.kl, atol, rtol));
-        // `max` would turn a NaN into 1e-7.
-        let error = (sum / count as f64).sqrt();
-        if error < 1e-7 { 1e-7 } else { error }
-    }
-
-    /// The first component that is not finite.
-    fn not_finite(&self) -> Option<Component> {
-        if !self.weights.moving.iter().all(is_finite) {
-            Some(Component::Weights)
-        } else if !is_finite(&self.weights.kl) {
-            Some(Component::Kl)
-        } else if !self.activations.iter().all(is_finite) {
-            Some(Component::Activations)
-        } else {
-            None
-        }
-    }
-}
-
-/// `Σ ((a − b)/max(1e-7, atol + rtol · max(|a|, |b|)))²` and the number of elements.
-fn scaled_squares<const D: usize>(a: &Tensor<D>, b: &Tensor<D>, atol: f64, rtol: f64) -> (f64, usize) {
-    let (a, b) = (a.clone().detach(), b.clone().detach());
-    let len = a.shape().num_elements();
-    let tolerance = a.clone().abs().max_pair(b.clone().abs()).mul_scalar(rtol).add_scalar(atol).clamp_min(1e-7);
-    (((a - b) / tolerance).square().sum().into_scalar::<f64>(), len)
-}
-
-fn is_finite<const D: usize>(x: &Tensor<D>) -> bool {
-    x.clone().detach().is_finite().all().into_scalar::<bool>()
 }
