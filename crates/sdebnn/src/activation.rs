@@ -3,8 +3,10 @@
 use burn::tensor::{Tensor, activation};
 use serde::{Deserialize, Serialize};
 
+use crate::fused::Kernel;
+
 /// `softplus(0.5)`, the fixed `β` of [`Activation::Swish`].
-pub const SWISH_BETA: f64 = 0.974_076_984_180_106_7;
+pub const SWISH_BETA: f64 = sdebnn_kernels::SWISH_SLOPE;
 
 /// Element-wise functions: the activations of drift networks, and the squashing function `σ_f` of the dynamics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,25 +47,11 @@ impl Activation {
 
     /// The limit of the function at `+∞`, if it is finite.
     pub fn limit(self) -> Option<f64> {
-        match self {
-            Self::Tanh => Some(1.0),
-            Self::HardTanhHalf => Some(0.5),
-            Self::Swish | Self::Silu | Self::Mish | Self::Softplus | Self::Relu | Self::Identity => None,
-        }
+        self.kernel().limit()
     }
 
-    /// The function of a positive number.
-    pub(crate) fn of_positive(self, x: f64) -> f64 {
-        let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
-        let softplus = |x: f64| x + (-x).exp().ln_1p();
-        match self {
-            Self::Swish => x * sigmoid(SWISH_BETA * x),
-            Self::Silu => x * sigmoid(x),
-            Self::Mish => x * softplus(x).tanh(),
-            Self::Softplus => softplus(x),
-            Self::Tanh => x.tanh(),
-            Self::HardTanhHalf => x.min(0.5),
-            Self::Relu | Self::Identity => x,
-        }
+    /// The function of one number.
+    pub fn value(self, x: f64) -> f64 {
+        self.kernel().value(x)
     }
 }

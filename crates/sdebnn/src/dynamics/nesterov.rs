@@ -39,7 +39,7 @@ impl Nesterov {
         if t <= 0.0 {
             return self.squash.limit().unwrap_or(f64::NAN);
         }
-        self.squash.of_positive(t.powf(-1.5) * (0.5 * t).exp())
+        self.squash.value(t.powf(-1.5) * (0.5 * t).exp())
     }
 }
 
