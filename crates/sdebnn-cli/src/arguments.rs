@@ -9,6 +9,9 @@ use clap_complete::Shell;
     version,
     after_help = "Examples:
   sdebnn reproduce toy                          the paper's 1D regression, both models
+  sdebnn train configs/digits.toml              a classifier of drawn digits, no download
+  sdebnn data fetch mnist                       a data set, checked
+  sdebnn reproduce mnist --budget quick         the paper's MNIST in a form for two cores
   sdebnn completions bash > sdebnn.bash         completions for your shell"
 )]
 pub struct Arguments {
@@ -26,6 +29,36 @@ pub enum Command {
     Reproduce {
         #[command(subcommand)]
         experiment: Experiment,
+    },
+    /// Train a model on images as a configuration file says.
+    ///
+    /// The run directory holds config.toml (every key), metrics.jsonl (a line an epoch), an event file for TensorBoard,
+    /// checkpoints/ (safetensors) and, at the end, summary.json. A run that was stopped, or killed, goes on exactly where
+    /// it was with --resume.
+    #[command(after_help = "Examples:
+  sdebnn train configs/digits.toml
+  sdebnn train configs/mnist-quick.toml --data data --out runs/mnist
+  sdebnn train configs/mnist-quick.toml --data data --out runs/mnist --resume
+  sdebnn train configs/mnist.toml --model sde-bnn --set train.epochs=3 --limit-train 5000
+
+Ctrl-C finishes the step, saves, and prints the command that goes on.")]
+    Train(TrainArguments),
+    /// Evaluate a trained run: accuracy, NLL, Brier score, calibration, function evaluations.
+    #[command(after_help = "Examples:
+  sdebnn eval runs/digits
+  sdebnn eval runs/mnist --samples 32 --json
+  sdebnn eval runs/digits --split validation")]
+    Eval(EvalArguments),
+    /// Get and check data sets.
+    #[command(after_help = "Examples:
+  sdebnn data list
+  sdebnn data fetch mnist --data data
+  sdebnn data verify cifar10
+
+The directory is --data, or SDEBNN_DATA, or ./data.")]
+    Data {
+        #[command(subcommand)]
+        action: DataAction,
     },
     /// Measure the speed of this program.
     #[command(after_help = "Examples:
@@ -55,6 +88,165 @@ pub enum Experiment {
 
 The keys for --set are those of configs/toy.toml; a run's config.toml lists them all.")]
     Toy(ReproduceArguments),
+    /// MNIST: both models, the paper's table and the accuracy by epoch.
+    #[command(after_help = IMAGES_HELP)]
+    Mnist(ImagesArguments),
+    /// CIFAR-10: both models, the paper's table and the accuracy by epoch.
+    #[command(after_help = IMAGES_HELP)]
+    Cifar10(ImagesArguments),
+}
+
+const IMAGES_HELP: &str = "Examples:
+  sdebnn reproduce mnist --budget smoke
+  sdebnn reproduce mnist --budget quick --data data --out runs/mnist-quick
+  sdebnn reproduce cifar10 --budget paper --model nesterov --seeds 3
+
+Budgets: smoke, a minute, to see that it works (drawn digits stand in where the data set is missing); quick, for two
+cores, as configs/*-quick.toml say; paper, as configs/mnist.toml and configs/cifar10.toml say: days on two cores.
+A run that is there already is gone on with, or not repeated.";
+
+#[derive(Args)]
+pub struct ImagesArguments {
+    /// How much to run.
+    #[arg(long, value_enum, default_value_t = BudgetName::Quick)]
+    pub budget: BudgetName,
+    /// How the steps are chosen. Adaptive solves do not use the fused engine: they are much slower.
+    #[arg(long, value_enum, default_value_t = Solvers::Fixed)]
+    pub solver: Solvers,
+    /// The models to train.
+    #[arg(long, value_enum, default_value_t = Models::Both)]
+    pub model: Models,
+    /// How many seeds, from 0.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub seeds: u64,
+    /// Where the data sets are (default: SDEBNN_DATA, or ./data).
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// The directory for the runs (default: runs/EXPERIMENT-BUDGET).
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Set a key of the configurations (may be repeated).
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum BudgetName {
+    Smoke,
+    Quick,
+    Paper,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Solvers {
+    Fixed,
+    Adaptive,
+    Both,
+}
+
+#[derive(Args)]
+pub struct Common {
+    /// Threads (default: all cores). Results do not depend on them.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub threads: Option<u32>,
+    /// Print nothing but errors.
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Print the result as one line of JSON and nothing else.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct TrainArguments {
+    /// The configuration file.
+    #[arg(value_name = "CONFIG.toml")]
+    pub config: PathBuf,
+    /// The model, in place of the configuration's.
+    #[arg(long, value_enum)]
+    pub model: Option<OneModel>,
+    /// Set a key of the configuration (may be repeated).
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Where the data sets are (default: SDEBNN_DATA, the configuration's data.dir, or ./data).
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// The directory for the run (default: runs/NAME-OF-THE-CONFIGURATION).
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Go on with the run that is in the directory.
+    #[arg(long)]
+    pub resume: bool,
+    /// Use only the first N training images.
+    #[arg(long, value_name = "N")]
+    pub limit_train: Option<usize>,
+    /// Use only the first N test images.
+    #[arg(long, value_name = "N")]
+    pub limit_test: Option<usize>,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+#[derive(Args)]
+pub struct EvalArguments {
+    /// The directory of the run.
+    pub run: PathBuf,
+    /// Weight paths to average over (default: the configuration's).
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..))]
+    pub samples: Option<u32>,
+    /// Which images.
+    #[arg(long, value_enum, default_value_t = SplitName::Test)]
+    pub split: SplitName,
+    /// Where the data sets are (default: SDEBNN_DATA, the configuration's data.dir, or ./data).
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum SplitName {
+    Test,
+    Validation,
+}
+
+#[derive(Subcommand)]
+pub enum DataAction {
+    /// Download a data set, check it, and unpack it. A download that was cut off goes on where it was.
+    Fetch(DataArguments),
+    /// Read all of a data set and compare it with what was published.
+    Verify(DataArguments),
+    /// Show which data sets are there.
+    List {
+        /// Where to look (default: SDEBNN_DATA, or ./data).
+        #[arg(long, value_name = "DIR")]
+        data: Option<PathBuf>,
+        /// Print one line of JSON a data set.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Args)]
+pub struct DataArguments {
+    /// The data set.
+    #[arg(value_enum)]
+    pub set: DataName,
+    /// Where to put or look for it (default: SDEBNN_DATA, or ./data).
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// Print nothing but errors.
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum DataName {
+    Mnist,
+    Cifar10,
+    Walker2d,
 }
 
 #[derive(Subcommand)]
@@ -136,7 +328,7 @@ pub struct ReproduceArguments {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Models {
+pub enum Models {
     SdeBnn,
     Nesterov,
     Both,

@@ -1,17 +1,14 @@
-use anyhow::{Context, Result};
+use anyhow::Result;
 use sdebnn::engine::Engine;
 use sdebnn_train::bench::{StepBench, StepTimes, Workload};
 use sdebnn_train::experiment::ModelName;
 
 use crate::arguments::{EngineName, OneModel, StepArguments, WorkloadName};
-use crate::print;
+use crate::{print, use_threads};
 
 /// `sdebnn bench step`.
 pub fn bench_step(arguments: &StepArguments) -> Result<()> {
-    if let Some(threads) = arguments.threads {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads as usize);
-        pool.build_global().context("cannot start the threads")?;
-    }
+    use_threads(arguments.threads)?;
     let times = StepBench {
         workload: match arguments.workload {
             WorkloadName::Toy => Workload::Toy,

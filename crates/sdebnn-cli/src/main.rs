@@ -2,13 +2,18 @@
 
 mod arguments;
 mod bench;
+mod data;
+mod images;
 mod progress;
+mod stop;
 
 use std::io::{ErrorKind, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{CommandFactory, Parser};
+use sdebnn_train::experiment::images::ImageSet;
 use sdebnn_train::experiment::toy::{self, ToyConfig, ToySummary};
 
 use arguments::{Arguments, Command, Experiment, ReproduceArguments, Subject};
@@ -22,6 +27,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     match run(Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
+        // It has said all there is to say.
+        Err(error) if error.is::<stop::Stopped>() => ExitCode::from(stop::EXIT_CODE),
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
@@ -32,6 +39,15 @@ fn main() -> ExitCode {
 fn run(arguments: Arguments) -> Result<()> {
     match arguments.command {
         Command::Reproduce { experiment: Experiment::Toy(arguments) } => reproduce_toy(&arguments),
+        Command::Reproduce { experiment: Experiment::Mnist(arguments) } => {
+            images::reproduce(ImageSet::Mnist, "mnist", &arguments)
+        }
+        Command::Reproduce { experiment: Experiment::Cifar10(arguments) } => {
+            images::reproduce(ImageSet::Cifar10, "cifar10", &arguments)
+        }
+        Command::Train(arguments) => images::train(&arguments),
+        Command::Eval(arguments) => images::evaluate(&arguments),
+        Command::Data { action } => data::run(&action),
         Command::Bench { subject: Subject::Step(arguments) } => bench_step(&arguments),
         Command::Completions { shell } => {
             let mut script = Vec::new();
@@ -73,6 +89,18 @@ fn summary_text(summary: &ToySummary, arguments: &ReproduceArguments) -> String 
         text += &format!("figure: {}\n", arguments.out.join(format!("{name}.png")).display());
     }
     text + &format!("numbers: {}\n", arguments.out.join("summary.json").display())
+}
+
+/// The threads that were asked for.
+fn use_threads(threads: Option<u32>) -> Result<()> {
+    let Some(threads) = threads else { return Ok(()) };
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads as usize);
+    pool.build_global().context("cannot start the threads")
+}
+
+/// Where the data sets are, if anything says so.
+fn data_directory(option: Option<&PathBuf>) -> Option<PathBuf> {
+    option.cloned().or_else(|| std::env::var_os("SDEBNN_DATA").filter(|dir| !dir.is_empty()).map(PathBuf::from))
 }
 
 /// Prints; a reader that has gone away (`| head`) is no error.

@@ -2,6 +2,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use sdebnn_train::experiment::{EpochMetrics, ModelName, Observer};
+use sdebnn_train::trainer::TrainObserver;
+use serde_json::{Map, Value};
 
 /// How many lines a model gets where there is no terminal.
 const LINES: usize = 20;
@@ -58,5 +60,66 @@ impl Observer for Progress {
 
     fn trained(&mut self, _model: ModelName) {
         self.bar.finish();
+    }
+}
+
+/// The progress of a training run: a bar on a terminal, a line an epoch elsewhere, or nothing.
+pub struct TrainProgress {
+    quiet: bool,
+    bar: ProgressBar,
+}
+
+impl TrainProgress {
+    pub fn new(quiet: bool) -> Self {
+        Self { quiet, bar: ProgressBar::hidden() }
+    }
+}
+
+impl TrainObserver for TrainProgress {
+    fn started(&mut self, step: u64, steps: u64, per_epoch: u64) {
+        if self.quiet {
+            return;
+        }
+        let template = "{wide_bar} {pos}/{len} steps  {per_sec}  {eta} left  {msg}";
+        let style = ProgressStyle::with_template(template).expect("a valid template");
+        self.bar = ProgressBar::new(steps).with_style(style).with_position(step);
+        self.bar.reset_eta();
+        if step > 0 {
+            let message = format!("going on at step {step} of {steps}, {per_epoch} an epoch");
+            if self.bar.is_hidden() { eprintln!("{message}") } else { self.bar.println(message) }
+        }
+    }
+
+    fn step(&mut self, step: u64, loss: f64, nfe_drift: f64) {
+        self.bar.set_position(step);
+        self.bar.set_message(format!("loss {loss:.3}  NFE {nfe_drift:.0}"));
+    }
+
+    fn epoch(&mut self, epoch: u64, epochs: u64, metrics: &Map<String, Value>) {
+        if self.quiet {
+            return;
+        }
+        let number = |key: &str| metrics.get(key).and_then(Value::as_f64).unwrap_or(f64::NAN);
+        let line = format!(
+            "epoch {epoch}/{epochs}  loss {:.4}  test: accuracy {:.2} %  NLL {:.4}  ECE {:.4}  NFE {:.0}  {:.0} s",
+            number("loss"),
+            100.0 * number("test_accuracy"),
+            number("test_nll"),
+            number("test_ece"),
+            number("test_nfe_drift"),
+            number("seconds")
+        );
+        if self.bar.is_hidden() {
+            eprintln!("{line}")
+        } else {
+            self.bar.println(line)
+        }
+        if epoch == epochs {
+            self.bar.finish_and_clear();
+        }
+    }
+
+    fn warning(&mut self, message: &str) {
+        eprintln!("warning: {message}");
     }
 }

@@ -4,11 +4,19 @@
 //! [`Observer`](experiment::Observer).
 
 pub mod bench;
+pub mod checkpoint;
+pub mod classification;
 pub mod configuration;
+mod durable;
 pub mod error;
 pub mod experiment;
 pub mod metrics;
+pub mod optimiser;
+pub mod parameters;
 pub mod report;
 pub mod run_directory;
+pub mod schedule;
+pub mod tensorboard;
+pub mod trainer;
 
 pub use error::Error;

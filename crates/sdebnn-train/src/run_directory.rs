@@ -1,11 +1,11 @@
 //! Run directories: the files of one run. Every file is written whole or not at all.
 
-use std::io::Write;
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::Error;
+use crate::{Error, durable};
 
 /// A directory that holds one run.
 #[derive(Clone, Debug)]
@@ -33,6 +33,23 @@ impl RunDirectory {
         Ok(directory)
     }
 
+    /// A directory for files that belong to several runs.
+    pub fn at(path: &Path) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// Keeps other processes from writing to the run until the file is closed, be it by `kill -9`.
+    pub fn lock(&self) -> Result<File, Error> {
+        let path = self.file("lock");
+        let failed = |error| Error::File { action: "write", path: path.clone(), error };
+        let file = File::options().create(true).append(true).open(&path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(TryLockError::WouldBlock) => Err(Error::RunInUse { path: self.path.clone() }),
+            Err(TryLockError::Error(error)) => Err(failed(error)),
+        }
+    }
+
     /// The directory.
     pub fn path(&self) -> &Path {
         &self.path
@@ -46,18 +63,11 @@ impl RunDirectory {
     /// Writes a file: to a temporary name, to the disk, then under its own name.
     pub fn write(&self, name: &str, contents: &[u8]) -> Result<(), Error> {
         let path = self.file(name);
-        let attempt = || -> std::io::Result<()> {
-            let mut builder = tempfile::Builder::new();
-            // Temporary files are private; these are to be as open as any other file.
-            #[cfg(unix)]
-            builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-            let mut file = builder.tempfile_in(&self.path)?;
-            file.write_all(contents)?;
-            file.as_file().sync_all()?;
-            file.persist(&path)?;
-            Ok(())
-        };
-        attempt().map_err(|error| Error::File { action: "write", path: path.clone(), error })
+        durable::write(&path, &self.file(&format!("{name}.tmp")), contents).map_err(|error| Error::File {
+            action: "write",
+            path,
+            error,
+        })
     }
 
     /// Writes one JSON value a line.

@@ -61,6 +61,13 @@ pub enum DynamicsConfig {
     },
 }
 
+impl DynamicsConfig {
+    /// Nesterov-SDEBNN as the paper has it.
+    pub fn nesterov() -> Self {
+        Self::Nesterov { residual: Residual::default(), squash: tanh(), xi: one(), learn_xi: false }
+    }
+}
+
 fn tanh() -> Activation {
     Activation::Tanh
 }

@@ -20,7 +20,7 @@ impl ConfigError {
     }
 
     /// An error unless `ok`.
-    pub(crate) fn unless(ok: bool, key: &str, found: &dyn Debug, expected: &str) -> Result<(), Self> {
+    pub fn unless(ok: bool, key: &str, found: &dyn Debug, expected: &str) -> Result<(), Self> {
         if ok { Ok(()) } else { Err(Self::new(key, found, expected)) }
     }
 }

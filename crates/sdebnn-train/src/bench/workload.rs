@@ -1,7 +1,6 @@
 use sdebnn::activation::Activation;
 use sdebnn::burn::module::Module;
-use sdebnn::burn::optim::{AdamConfig, GradientsParams, ModuleOptimizer};
-use sdebnn::burn::tensor::{DType, Device, Int, Tensor, TensorData};
+use sdebnn::burn::tensor::{DType, Device, Gradients, Int, Tensor, TensorData};
 use sdebnn::config::{DriftConfig, DynamicsConfig, HeadConfig, ModelConfig, WeightsConfig};
 use sdebnn::controller::SolverConfig;
 use sdebnn::drift::TimeInput;
@@ -15,6 +14,8 @@ use serde::Serialize;
 use super::StepBench;
 use crate::error::Error;
 use crate::experiment::ModelName;
+use crate::optimiser::{Adam, norm};
+use crate::parameters::Parameters;
 
 /// Frames of a sequence, numbers in a frame, and the width of the hidden state.
 const FRAMES: usize = 64;
@@ -72,12 +73,7 @@ impl Workload {
             augment: if self == Self::Walker2d { 0 } else { 2 },
             dynamics: match bench.model {
                 ModelName::SdeBnn => DynamicsConfig::FirstOrder {},
-                ModelName::Nesterov => DynamicsConfig::Nesterov {
-                    residual: Default::default(),
-                    squash: Activation::Tanh,
-                    xi: 1.0,
-                    learn_xi: false,
-                },
+                ModelName::Nesterov => DynamicsConfig::nesterov(),
             },
             drift,
             weights: WeightsConfig {
@@ -114,7 +110,10 @@ pub(super) struct Trainer {
     workload: Workload,
     batch: usize,
     task: Option<Task>,
-    adam: ModuleOptimizer,
+    parameters: Parameters,
+    values: Vec<f32>,
+    gradients: Vec<f32>,
+    adam: Adam,
     step: u64,
 }
 
@@ -172,14 +171,12 @@ impl Trainer {
                 }
             }
         };
-        let adam = AdamConfig::new().with_epsilon(1e-8);
-        let adam = match workload {
-            Workload::Walker2d => {
-                adam.with_grad_clipping(Some(sdebnn::burn::grad_clipping::GradientClippingConfig::Norm(1.0)))
-            }
-            _ => adam,
+        let (parameters, values) = match &task {
+            Task::Examples { model, .. } => Parameters::of(model),
+            Task::Sequences { model, .. } => Parameters::of(model),
         };
-        Ok(Self { workload, batch, task: Some(task), adam: adam.init(), step: 0 })
+        let (gradients, adam) = (vec![0.0; values.len()], Adam::new(values.len()));
+        Ok(Self { workload, batch, task: Some(task), parameters, values, gradients, adam, step: 0 })
     }
 
     pub(super) fn batch(&self) -> usize {
@@ -215,22 +212,33 @@ impl Trainer {
         }
     }
 
+    fn collect(&mut self, model: &impl Module, gradients: Gradients) {
+        self.parameters.add_gradients(model, gradients, 1.0, &mut self.gradients);
+    }
+
     /// Forward, backward, Adam. Returns the loss.
     pub(super) fn train_step(&mut self) -> Result<f64, SolveError> {
         let noise = self.noise();
         let task = self.task.take().expect("a task between steps");
         let loss = Self::loss(self.workload, &task, noise)?;
         let value = loss.total.clone().into_scalar::<f64>();
-        let (rate, _) = self.workload.training();
+        self.gradients.fill(0.0);
         let gradients = loss.total.backward();
+        match &task {
+            Task::Examples { model, .. } => self.collect(model, gradients),
+            Task::Sequences { model, .. } => self.collect(model, gradients),
+        }
+        let factor = match self.workload {
+            Workload::Walker2d => (1.0 / norm(&self.gradients)).min(1.0) as f32,
+            _ => 1.0,
+        };
+        let (rate, _) = self.workload.training();
+        self.adam.step(rate, factor, &self.gradients, &mut self.values);
+        let (parameters, values) = (&self.parameters, &self.values);
         self.task = Some(match task {
-            Task::Examples { model, x, y } => {
-                let gradients = GradientsParams::from_grads(gradients, &model);
-                Task::Examples { model: self.adam.step(rate, model, gradients), x, y }
-            }
+            Task::Examples { model, x, y } => Task::Examples { model: parameters.put(values, model), x, y },
             Task::Sequences { model, frames, targets } => {
-                let gradients = GradientsParams::from_grads(gradients, &model);
-                Task::Sequences { model: self.adam.step(rate, model, gradients), frames, targets }
+                Task::Sequences { model: parameters.put(values, model), frames, targets }
             }
         });
         Ok(value)

@@ -1,5 +1,6 @@
 //! The experiments of the paper.
 
+pub mod images;
 pub mod toy;
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,4 @@
 //! Figures.
 
+pub mod curve_figure;
 pub(crate) mod toy_figure;

@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
-use sdebnn::burn::optim::{AdamConfig, GradientsParams, ModuleOptimizer};
 use sdebnn::burn::tensor::{DType, Device, Tensor, TensorData};
 use sdebnn::likelihood::Target;
 use sdebnn::model::{Law, SdeBnn};
@@ -21,6 +20,8 @@ use serde::Serialize;
 
 use super::{EpochMetrics, ModelName, Observer};
 use crate::error::Error;
+use crate::optimiser::Adam;
+use crate::parameters::Parameters;
 use crate::report::toy_figure::{Band, ToyFigure};
 use crate::run_directory::RunDirectory;
 use config::Purpose;
@@ -52,7 +53,7 @@ pub fn run(config: &ToyConfig, out: &Path, observer: &mut dyn Observer) -> Resul
             .map_err(|e| Error::config("configuration", "model.", e))?;
         let draw = |model: &SdeBnn, x: &[f64], law: Law, purpose: Purpose, epoch: usize| {
             Predictions::draw(model, x, law, config.stream(purpose), config.evaluate.samples)
-                .map_err(|error| Error::Solve { model: name.key(), epoch, error })
+                .map_err(|error| Error::Solve { model: name.key(), epoch: epoch as u64, error })
         };
         let prior = draw(&model, &x, Law::Prior, Purpose::Prior, 0)?;
 
@@ -100,8 +101,8 @@ fn fit(
 ) -> Result<SdeBnn, Error> {
     let TrainConfig { epochs, batch, learning_rate, kl_coef, samples } = config.train;
     let device = Device::flex().autodiff();
-    // Burn's own default of epsilon is 1e-5.
-    let mut adam: ModuleOptimizer = AdamConfig::new().with_epsilon(1e-8).init();
+    let (parameters, mut values) = Parameters::of(&model);
+    let mut adam = Adam::new(values.len());
     for epoch in 1..=epochs {
         let order = config.stream(Purpose::Order).child(epoch as u64).permutation(data.x.len());
         let mut row = EpochMetrics { model: name, epoch, loss: 0.0, nll: 0.0, kl: 0.0, nfe_drift: 0.0, seconds: 0.0 };
@@ -111,7 +112,7 @@ fn fit(
             let y = Target::Values(column(indices.iter().map(|&i| data.y[i]), &device));
             let loss = model.loss(x, &y, kl_coef, &model.brownian(noise, samples)).map_err(|error| Error::Solve {
                 model: name.key(),
-                epoch,
+                epoch: epoch as u64,
                 error,
             })?;
             let share = indices.len() as f64 / data.x.len() as f64;
@@ -119,8 +120,10 @@ fn fit(
             row.nll += share * loss.nll.into_scalar::<f64>();
             row.kl += share * loss.kl.into_scalar::<f64>();
             row.nfe_drift += share * loss.nfe.drift as f64;
-            let gradients = GradientsParams::from_grads(loss.total.backward(), &model);
-            model = adam.step(learning_rate, model, gradients);
+            let mut gradients = vec![0.0; values.len()];
+            parameters.add_gradients(&model, loss.total.backward(), 1.0, &mut gradients);
+            adam.step(learning_rate, 1.0, &gradients, &mut values);
+            model = parameters.put(&values, model);
         }
         report(row);
     }

@@ -1,0 +1,37 @@
+//! Ctrl-C and SIGTERM.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result};
+
+/// What a shell expects of a program that Ctrl-C has ended.
+pub const EXIT_CODE: u8 = 130;
+
+/// A run that was stopped after saving everything.
+#[derive(Debug)]
+pub struct Stopped;
+
+impl std::fmt::Display for Stopped {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.write_str("stopped")
+    }
+}
+
+impl std::error::Error for Stopped {}
+
+/// Becomes true when the user, or the system, asks the program to end. A second time ends it at once.
+pub fn flag() -> Result<&'static AtomicBool> {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    static LISTENING: OnceLock<()> = OnceLock::new();
+    if LISTENING.set(()).is_ok() {
+        ctrlc::set_handler(|| {
+            if STOP.swap(true, Ordering::Relaxed) {
+                std::process::exit(i32::from(EXIT_CODE));
+            }
+            eprintln!("\nstopping after this step; once more to stop at once");
+        })
+        .context("cannot listen for Ctrl-C")?;
+    }
+    Ok(&STOP)
+}

@@ -1,0 +1,136 @@
+use std::path::PathBuf;
+
+use sdebnn::ConfigError;
+use sdebnn::config::{DynamicsConfig, ModelConfig};
+use sdebnn::likelihood::Likelihood;
+use sdebnn_data::{ImageSets, cifar, digits, idx};
+use serde::{Deserialize, Serialize};
+
+use crate::configuration;
+use crate::error::Error;
+use crate::experiment::ModelName;
+use crate::trainer::TrainConfig;
+
+/// A classification of images as data.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ImagesConfig {
+    /// Decides everything random.
+    pub seed: u64,
+    /// The data set.
+    pub data: DataConfig,
+    /// Training.
+    pub train: TrainConfig,
+    /// Evaluation.
+    #[serde(default)]
+    pub evaluate: EvaluateConfig,
+    /// The model.
+    pub model: ModelConfig,
+}
+
+/// The data sets of images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ImageSet {
+    /// Handwritten digits, 1 × 28 × 28.
+    Mnist,
+    /// Photographs, 3 × 32 × 32.
+    Cifar10,
+    /// Drawn digits, 1 × 28 × 28: in place of a download.
+    Digits,
+}
+
+/// The data set.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DataConfig {
+    /// Which.
+    pub name: ImageSet,
+    /// Where it is; `--data` wins over it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dir: Option<PathBuf>,
+    /// Training images set apart to choose the best checkpoint by.
+    #[serde(default)]
+    pub validation: usize,
+    /// Whether training images are cropped and flipped.
+    #[serde(default)]
+    pub augmentation: bool,
+    /// How many training images to use, or to draw.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_train: Option<usize>,
+    /// How many test images to use, or to draw.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_test: Option<usize>,
+}
+
+/// Digits that are drawn if nothing else is said.
+const DRAWN: [usize; 2] = [6000, 1000];
+
+impl DataConfig {
+    /// Reads (or draws) the images.
+    pub(super) fn load(&self, seed: u64, dir: Option<&std::path::Path>) -> Result<ImageSets, Error> {
+        let dir = dir.or(self.dir.as_deref()).unwrap_or(std::path::Path::new("data"));
+        let mut sets = match self.name {
+            ImageSet::Mnist => idx::load(dir)?,
+            ImageSet::Cifar10 => cifar::load(dir)?,
+            ImageSet::Digits => {
+                digits::draw(seed, self.limit_train.unwrap_or(DRAWN[0]), self.limit_test.unwrap_or(DRAWN[1]))
+            }
+        };
+        sets.train.truncate(self.limit_train.unwrap_or(usize::MAX));
+        sets.test.truncate(self.limit_test.unwrap_or(usize::MAX));
+        Ok(sets)
+    }
+}
+
+/// Evaluation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EvaluateConfig {
+    /// Weight paths after each epoch.
+    pub samples: usize,
+    /// Weight paths at the end of the run.
+    pub final_samples: usize,
+    /// Images at a time.
+    pub batch: usize,
+}
+
+impl Default for EvaluateConfig {
+    fn default() -> Self {
+        Self { samples: 1, final_samples: 10, batch: 128 }
+    }
+}
+
+impl ImagesConfig {
+    /// Reads a configuration file, with keys replaced.
+    pub fn read(name: &str, text: &str, overrides: &[String]) -> Result<Self, Error> {
+        let config: Self = configuration::read(name, text, overrides)?;
+        config.validate().map_err(|e| Error::config(name, "", e))?;
+        config.model.validate().map_err(|e| Error::config(name, "model.", e))?;
+        Ok(config)
+    }
+
+    fn validate(&self) -> Result<(), ConfigError> {
+        let check = ConfigError::unless;
+        self.train.validate()?;
+        let EvaluateConfig { samples, final_samples, batch } = &self.evaluate;
+        check(*samples > 0, "evaluate.samples", samples, "at least 1")?;
+        check(*final_samples > 0, "evaluate.final_samples", final_samples, "at least 1")?;
+        check(*batch > 0, "evaluate.batch", batch, "at least 1")?;
+        let DataConfig { limit_train, limit_test, .. } = &self.data;
+        check(*limit_train != Some(0), "data.limit_train", limit_train, "at least 1")?;
+        check(*limit_test != Some(0), "data.limit_test", limit_test, "at least 1")?;
+        let classes = self.model.likelihood == Likelihood::Categorical;
+        check(classes, "model.likelihood", &self.model.likelihood, "kind = \"categorical\" for a classification")
+    }
+
+    /// The same with the dynamics of another model.
+    pub fn with_model(&self, name: ModelName) -> Self {
+        let dynamics = match (name, &self.model.dynamics) {
+            (ModelName::SdeBnn, _) => DynamicsConfig::FirstOrder {},
+            (ModelName::Nesterov, found @ DynamicsConfig::Nesterov { .. }) => found.clone(),
+            (ModelName::Nesterov, _) => DynamicsConfig::nesterov(),
+        };
+        Self { model: ModelConfig { dynamics, ..self.model.clone() }, ..self.clone() }
+    }
+}

@@ -1,0 +1,112 @@
+//! The paper's experiments on images: what is run, and what the paper found.
+
+use super::config::{DataConfig, ImageSet, ImagesConfig};
+use crate::error::Error;
+use crate::experiment::ModelName;
+
+/// How much of an experiment to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Budget {
+    /// To see that everything works.
+    Smoke,
+    /// What two cores can do.
+    Quick,
+    /// As the paper has it.
+    Paper,
+}
+
+/// How the steps are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SolverName {
+    /// Equal steps.
+    Fixed,
+    /// Steps that keep to a tolerance, by step doubling.
+    Adaptive,
+}
+
+impl SolverName {
+    /// Its name in files and tables.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Fixed => "fixed",
+            Self::Adaptive => "adaptive",
+        }
+    }
+}
+
+/// The configuration of one run of the paper's grid.
+pub fn config(
+    set: ImageSet,
+    budget: Budget,
+    model: ModelName,
+    solver: SolverName,
+    seed: u64,
+    settings: &[String],
+) -> Result<ImagesConfig, Error> {
+    let (name, text) = match (set, budget) {
+        (ImageSet::Mnist, Budget::Paper) => ("configs/mnist.toml", include_str!("../../../../../configs/mnist.toml")),
+        (ImageSet::Mnist, _) => ("configs/mnist-quick.toml", include_str!("../../../../../configs/mnist-quick.toml")),
+        (ImageSet::Cifar10, Budget::Paper) => {
+            ("configs/cifar10.toml", include_str!("../../../../../configs/cifar10.toml"))
+        }
+        (ImageSet::Cifar10, _) => {
+            ("configs/cifar10-quick.toml", include_str!("../../../../../configs/cifar10-quick.toml"))
+        }
+        (ImageSet::Digits, _) => ("configs/digits.toml", include_str!("../../../../../configs/digits.toml")),
+    };
+    let mut settings = settings.to_vec();
+    settings.push(format!("seed={seed}"));
+    if budget == Budget::Smoke {
+        let small = ["data.limit_train=256", "data.limit_test=128", "train.epochs=2", "evaluate.final_samples=2"];
+        settings.extend(small.map(String::from));
+    }
+    if solver == SolverName::Adaptive {
+        let tolerance = if set == ImageSet::Cifar10 { 5e-3 } else { 1e-3 };
+        settings.extend([
+            "model.solver.controller=step-doubling".into(),
+            format!("model.solver.atol={tolerance}"),
+            format!("model.solver.rtol={tolerance}"),
+        ]);
+        if set == ImageSet::Cifar10 {
+            settings.push("model.drift.activation=swish".into());
+            if budget == Budget::Paper {
+                settings.push("train.epochs=300".into());
+            }
+        }
+    }
+    Ok(ImagesConfig::read(name, text, &settings)?.with_model(model))
+}
+
+/// The same experiment on drawn digits, for when the data set is not there.
+pub fn with_digits(config: &ImagesConfig) -> ImagesConfig {
+    ImagesConfig { data: DataConfig { name: ImageSet::Digits, ..config.data.clone() }, ..config.clone() }
+}
+
+/// What the paper found: mean ± standard deviation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PaperResult {
+    /// Test accuracy, per cent.
+    pub accuracy: (f64, f64),
+    /// Area under the accuracy curve, per cent.
+    pub auc: (f64, f64),
+    /// Negative log-likelihood.
+    pub nll: (f64, f64),
+}
+
+/// The paper's row of this run; `None` for data sets that it does not have.
+pub fn paper_result(set: ImageSet, model: ModelName, solver: SolverName) -> Option<PaperResult> {
+    use ModelName::{Nesterov, SdeBnn};
+    use SolverName::{Adaptive, Fixed};
+    let (accuracy, auc, nll) = match (set, model, solver) {
+        (ImageSet::Mnist, SdeBnn, Fixed) => ((98.90, 0.07), (97.59, 0.04), (0.1437, 0.0089)),
+        (ImageSet::Mnist, Nesterov, Fixed) => ((99.04, 0.12), (97.87, 0.06), (0.0737, 0.0065)),
+        (ImageSet::Mnist, SdeBnn, Adaptive) => ((98.87, 0.12), (97.57, 0.03), (0.1385, 0.0126)),
+        (ImageSet::Mnist, Nesterov, Adaptive) => ((99.04, 0.03), (97.88, 0.04), (0.0715, 0.0034)),
+        (ImageSet::Cifar10, SdeBnn, Fixed) => ((87.56, 0.36), (83.05, 0.29), (0.989, 0.022)),
+        (ImageSet::Cifar10, Nesterov, Fixed) => ((88.36, 0.24), (85.61, 0.45), (0.597, 0.011)),
+        (ImageSet::Cifar10, SdeBnn, Adaptive) => ((85.87, 0.28), (78.42, 0.60), (0.677, 0.009)),
+        (ImageSet::Cifar10, Nesterov, Adaptive) => ((86.99, 0.23), (83.94, 0.32), (0.532, 0.010)),
+        (ImageSet::Digits, ..) => return None,
+    };
+    Some(PaperResult { accuracy, auc, nll })
+}

@@ -1,0 +1,587 @@
+//! Training: the loop that experiments share. A run that is killed at any moment and resumed ends as if it never had been.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use sdebnn::burn::module::Module;
+use sdebnn::model::Loss;
+use sdebnn::nfe::Nfe;
+use sdebnn::random::Stream;
+use sdebnn::{ConfigError, SolveError};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::checkpoint::{Checkpoint, CheckpointStore};
+use crate::error::Error;
+use crate::optimiser::{Adam, average, norm};
+use crate::parameters::Parameters;
+use crate::run_directory::RunDirectory;
+use crate::schedule::{Schedule, kl_factor};
+use crate::tensorboard::EventFile;
+
+/// Training, as it stands in a configuration file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrainConfig {
+    /// Passes over the data.
+    pub epochs: u64,
+    /// Examples a step.
+    pub batch: usize,
+    /// Adam's learning rate.
+    pub learning_rate: f64,
+    /// How the learning rate changes.
+    #[serde(default)]
+    pub schedule: Schedule,
+    /// The weight of the KL divergence in the loss.
+    pub kl_coef: f64,
+    /// Epochs over which that weight rises from 0.
+    #[serde(default)]
+    pub kl_warmup: f64,
+    /// The norm to which larger gradients are scaled down; 0 for none.
+    #[serde(default)]
+    pub clip_norm: f64,
+    /// The decay of the moving average of the parameters that evaluation uses; 0 for none.
+    #[serde(default)]
+    pub ema: f64,
+    /// Weight paths a step.
+    #[serde(default = "one")]
+    pub samples: usize,
+    /// Parts in which a batch is worked on, each with weight paths of its own, to save memory.
+    #[serde(default = "one")]
+    pub accumulate: usize,
+    /// Steps between checkpoints; there is one after each epoch in any case.
+    #[serde(default = "hundred")]
+    pub checkpoint_every: u64,
+}
+
+fn one() -> usize {
+    1
+}
+
+fn hundred() -> u64 {
+    100
+}
+
+impl TrainConfig {
+    /// Whether the configuration can be used.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let check = ConfigError::unless;
+        let not_negative = |v: f64| v.is_finite() && v >= 0.0;
+        let positive = |v: f64| v.is_finite() && v > 0.0;
+        check(self.epochs > 0, "train.epochs", &self.epochs, "at least 1")?;
+        check(self.batch > 0, "train.batch", &self.batch, "at least 1")?;
+        check(positive(self.learning_rate), "train.learning_rate", &self.learning_rate, "a positive number")?;
+        check(not_negative(self.kl_coef), "train.kl_coef", &self.kl_coef, "a number of at least 0")?;
+        check(not_negative(self.kl_warmup), "train.kl_warmup", &self.kl_warmup, "a number of epochs, at least 0")?;
+        check(not_negative(self.clip_norm), "train.clip_norm", &self.clip_norm, "a number of at least 0")?;
+        check((0.0..1.0).contains(&self.ema), "train.ema", &self.ema, "a number from 0 to below 1")?;
+        check(self.samples > 0, "train.samples", &self.samples, "at least 1")?;
+        check(
+            (1..=self.batch).contains(&self.accumulate),
+            "train.accumulate",
+            &self.accumulate,
+            "1 to `train.batch` parts",
+        )?;
+        check(self.checkpoint_every > 0, "train.checkpoint_every", &self.checkpoint_every, "at least 1")?;
+        match &self.schedule {
+            Schedule::Constant {} => Ok(()),
+            Schedule::Cosine { end, .. } => {
+                check((0.0..=1.0).contains(end), "train.schedule.end", end, "a share from 0 to 1")
+            }
+            Schedule::Table { rates } => check(
+                rates.iter().all(|(_, rate)| positive(*rate)) && rates.is_sorted_by(|a, b| a.0 < b.0),
+                "train.schedule.rates",
+                rates,
+                "pairs of an epoch and a positive learning rate, by epoch",
+            ),
+        }
+    }
+}
+
+/// Which examples to evaluate on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Split {
+    /// Those that were set apart from the training examples.
+    Validation,
+    /// The test set.
+    Test,
+}
+
+impl Split {
+    /// Its name in metrics.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Validation => "validation",
+            Self::Test => "test",
+        }
+    }
+}
+
+/// What an evaluation found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evaluation {
+    /// What decides which parameters are the best: higher is better.
+    pub score: f64,
+    /// The metrics by name.
+    pub values: Vec<(&'static str, f64)>,
+    /// Function evaluations of a solve, on average.
+    pub nfe: MeanNfe,
+}
+
+/// Mean numbers of function evaluations of a solve.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct MeanNfe {
+    /// See [`Nfe::drift`].
+    pub nfe_drift: f64,
+    /// See [`Nfe::diffusion`].
+    pub nfe_diffusion: f64,
+    /// See [`Nfe::attempts`].
+    pub attempts: f64,
+    /// See [`Nfe::rejected`].
+    pub rejected: f64,
+}
+
+impl MeanNfe {
+    /// Adds a solve that counts for the share `share` of all.
+    pub fn add(&mut self, share: f64, nfe: &Nfe) {
+        self.nfe_drift += share * nfe.drift as f64;
+        self.nfe_diffusion += share * nfe.diffusion as f64;
+        self.attempts += share * nfe.attempts as f64;
+        self.rejected += share * nfe.rejected as f64;
+    }
+
+    fn values(&self) -> [(&'static str, f64); 4] {
+        let Self { nfe_drift, nfe_diffusion, attempts, rejected } = *self;
+        [("nfe_drift", nfe_drift), ("nfe_diffusion", nfe_diffusion), ("attempts", attempts), ("rejected", rejected)]
+    }
+}
+
+/// What is learned, and from what.
+pub trait Task {
+    /// The model.
+    type Model: Module;
+    /// Examples of one step.
+    type Batch;
+
+    /// The untrained model.
+    fn model(&self) -> Result<Self::Model, Error>;
+
+    /// Steps of an epoch.
+    fn steps_per_epoch(&self) -> u64;
+
+    /// The batches from one on, without end: a pure function of the configuration and of the step.
+    fn batches(&self, first: u64) -> Box<dyn Iterator<Item = Self::Batch>>;
+
+    /// Cuts a batch into at most `parts` parts, each with its share of the whole.
+    fn cut(&self, batch: Self::Batch, parts: usize) -> Vec<(f64, Self::Batch)>;
+
+    /// The loss of a batch.
+    fn loss(&self, model: &Self::Model, batch: &Self::Batch, kl_coef: f64, noise: Stream) -> Result<Loss, SolveError>;
+
+    /// Whether there are examples to choose the best parameters by, other than the test set.
+    fn has_validation(&self) -> bool;
+
+    /// Evaluates with `samples` weight paths; `None` if `stop` became true meanwhile.
+    fn evaluate(
+        &self,
+        model: &Self::Model,
+        split: Split,
+        samples: usize,
+        stop: &AtomicBool,
+    ) -> Result<Option<Evaluation>, SolveError>;
+
+    /// Metrics of the test scores of all epochs so far.
+    fn curve_values(&self, curve: &[f64]) -> Vec<(&'static str, f64)>;
+}
+
+/// Who is told how a run goes on.
+pub trait TrainObserver {
+    /// Training starts at step `step` of `steps`, `per_epoch` an epoch.
+    fn started(&mut self, step: u64, steps: u64, per_epoch: u64);
+    /// A step was taken; `loss` is the mean of the epoch so far.
+    fn step(&mut self, step: u64, loss: f64, nfe_drift: f64);
+    /// An epoch is over: its line of `metrics.jsonl`.
+    fn epoch(&mut self, epoch: u64, epochs: u64, metrics: &Map<String, Value>);
+    /// Something that does not end the run.
+    fn warning(&mut self, message: &str);
+}
+
+/// How a run is trained.
+pub struct Trainer<'a, T: Task> {
+    /// What is learned.
+    pub task: &'a T,
+    /// How.
+    pub config: &'a TrainConfig,
+    /// Decides the noise.
+    pub noise: Stream,
+    /// Weight paths for the evaluation after each epoch.
+    pub samples: usize,
+    /// Where the run is written.
+    pub directory: &'a RunDirectory,
+    /// Set from outside to end the run after the current step.
+    pub stop: &'a AtomicBool,
+}
+
+/// How a run ended.
+pub enum Outcome<M> {
+    /// All epochs are done.
+    Finished {
+        /// The trained model, with averaged parameters if they were asked for.
+        model: M,
+        /// The test score after each epoch.
+        curve: Vec<f64>,
+        /// Seconds of training, evaluation included.
+        seconds: f64,
+    },
+    /// Stopped from outside after this many steps; everything is saved.
+    Interrupted {
+        /// Steps done.
+        step: u64,
+        /// Of how many.
+        steps: u64,
+    },
+}
+
+/// Everything that changes during a run.
+struct State {
+    step: u64,
+    values: Vec<f32>,
+    adam: Adam,
+    /// The moving average of the parameters.
+    ema: Option<Vec<f32>>,
+    /// Over the steps of the current epoch.
+    sums: Sums,
+    /// Test scores after each epoch.
+    curve: Vec<f64>,
+    best: f64,
+}
+
+/// Sums over the steps of an epoch.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    steps: f64,
+    loss: f64,
+    nll: f64,
+    kl: f64,
+    gradient_norm: f64,
+    nfe: MeanNfe,
+}
+
+impl Sums {
+    const LEN: usize = 9;
+
+    fn numbers(&self) -> [f64; Self::LEN] {
+        let Self { steps, loss, nll, kl, gradient_norm, nfe } = *self;
+        let [drift, diffusion, attempts, rejected] = nfe.values().map(|(_, v)| v);
+        [steps, loss, nll, kl, gradient_norm, drift, diffusion, attempts, rejected]
+    }
+
+    fn from_numbers(numbers: [f64; Self::LEN]) -> Self {
+        let [steps, loss, nll, kl, gradient_norm, nfe_drift, nfe_diffusion, attempts, rejected] = numbers;
+        Self { steps, loss, nll, kl, gradient_norm, nfe: MeanNfe { nfe_drift, nfe_diffusion, attempts, rejected } }
+    }
+}
+
+/// Numbers as text that gives the same bits when read again.
+fn to_text(numbers: &[f64]) -> String {
+    numbers.iter().map(|v| format!("{v:?}")).collect::<Vec<_>>().join(" ")
+}
+
+fn from_text(text: &str) -> Option<Vec<f64>> {
+    text.split_whitespace().map(|v| v.parse().ok()).collect()
+}
+
+impl State {
+    fn new(values: Vec<f32>, ema: bool) -> Self {
+        Self {
+            step: 0,
+            adam: Adam::new(values.len()),
+            ema: ema.then(|| values.clone()),
+            values,
+            sums: Sums::default(),
+            curve: Vec::new(),
+            best: f64::NEG_INFINITY,
+        }
+    }
+
+    /// What evaluation uses.
+    fn evaluated(&self) -> &[f32] {
+        self.ema.as_ref().unwrap_or(&self.values)
+    }
+
+    fn checkpoint(&self, parameters: &Parameters) -> Checkpoint {
+        let mut tensors = parameters.tensors("model.", &self.values);
+        tensors.extend(parameters.tensors("adam.first.", &self.adam.first));
+        tensors.extend(parameters.tensors("adam.second.", &self.adam.second));
+        if let Some(ema) = &self.ema {
+            tensors.extend(parameters.tensors("ema.", ema));
+        }
+        let metadata = BTreeMap::from([
+            ("step".into(), self.step.to_string()),
+            ("epoch_sums".into(), to_text(&self.sums.numbers())),
+            ("curve".into(), to_text(&self.curve)),
+            ("best".into(), to_text(&[self.best])),
+        ]);
+        Checkpoint { tensors, metadata }
+    }
+
+    fn from_checkpoint(checkpoint: &Checkpoint, parameters: &Parameters, ema: bool) -> Result<Self, String> {
+        let text = |key: &str| checkpoint.metadata.get(key).map(String::as_str).ok_or(format!("has no {key}"));
+        let numbers = |key: &str| from_text(text(key)?).ok_or(format!("has no numbers as {key}"));
+        let step: u64 = text("step")?.parse().map_err(|_| "has no number as step")?;
+        let sums = numbers("epoch_sums")?.try_into().map_err(|_| "has too few epoch_sums")?;
+        Ok(Self {
+            step,
+            values: parameters.read("model.", checkpoint)?,
+            adam: Adam {
+                steps: step,
+                first: parameters.read("adam.first.", checkpoint)?,
+                second: parameters.read("adam.second.", checkpoint)?,
+            },
+            ema: ema.then(|| parameters.read("ema.", checkpoint)).transpose()?,
+            sums: Sums::from_numbers(sums),
+            curve: numbers("curve")?,
+            best: *numbers("best")?.first().ok_or("has no best")?,
+        })
+    }
+}
+
+/// The model of a checkpoint as evaluation uses it: with averaged parameters if there are any.
+pub fn load_model<M: Module>(model: M, checkpoint: &Checkpoint) -> Result<M, String> {
+    let (parameters, _) = Parameters::of(&model);
+    let averaged = checkpoint.tensors.iter().any(|tensor| tensor.name.starts_with("ema."));
+    Ok(parameters.put(&parameters.read(if averaged { "ema." } else { "model." }, checkpoint)?, model))
+}
+
+/// A run in progress.
+struct Run {
+    store: CheckpointStore,
+    events: EventFile,
+    rows: Vec<Map<String, Value>>,
+    /// Seconds of the run before this process, and when this process took it up.
+    before: f64,
+    started: Instant,
+}
+
+impl Run {
+    fn seconds(&self) -> f64 {
+        self.before + self.started.elapsed().as_secs_f64()
+    }
+}
+
+fn unix_time() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64())
+}
+
+/// The file of metrics.
+const METRICS: &str = "metrics.jsonl";
+
+impl<T: Task> Trainer<'_, T> {
+    /// Trains from the last checkpoint of the directory, or from the beginning.
+    pub fn run(&self, observer: &mut dyn TrainObserver) -> Result<Outcome<T::Model>, Error> {
+        let _lock = self.directory.lock()?;
+        let mut model = self.task.model()?;
+        let (parameters, values) = Parameters::of(&model);
+        let store = CheckpointStore::new(&self.directory.file("checkpoints"))?;
+        let ema = self.config.ema > 0.0;
+        let mut state = match store.load_last()? {
+            None => State::new(values, ema),
+            Some((checkpoint, damaged)) => {
+                for damaged in damaged {
+                    observer.warning(&format!("{damaged}; the checkpoint before it is used"));
+                }
+                State::from_checkpoint(&checkpoint, &parameters, ema)
+                    .map_err(|message| Error::NotARun { path: self.directory.file("checkpoints"), message })?
+            }
+        };
+        let mut run = self.open(store, &state)?;
+        let (per_epoch, steps) = (self.task.steps_per_epoch(), self.steps());
+        observer.started(state.step, steps, per_epoch);
+        let mut batches = self.task.batches(state.step);
+        let mut gradients = vec![0.0; parameters.len()];
+        model = parameters.put(&state.values, model);
+        loop {
+            let due = state.step.is_multiple_of(per_epoch) && state.curve.len() < self.epoch(&state) as usize;
+            if due && self.end_of_epoch(&mut state, &mut run, &parameters, &model, observer)?.is_none() {
+                return self.interrupted(&state, &run, &parameters);
+            }
+            if state.step == steps {
+                break;
+            }
+            if self.stop.load(Ordering::Relaxed) {
+                return self.interrupted(&state, &run, &parameters);
+            }
+            let batch = batches.next().expect("batches without end");
+            self.step(batch, &mut state, &parameters, &model, &mut gradients)?;
+            model = parameters.put(&state.values, model);
+            observer.step(state.step, state.sums.loss / state.sums.steps, state.sums.nfe.nfe_drift / state.sums.steps);
+            if state.step.is_multiple_of(self.config.checkpoint_every) && !state.step.is_multiple_of(per_epoch) {
+                self.save(&state, &run, &parameters)?;
+            }
+        }
+        let model = parameters.put(state.evaluated(), model);
+        Ok(Outcome::Finished { model, seconds: run.seconds(), curve: state.curve })
+    }
+
+    /// Steps of the run.
+    pub fn steps(&self) -> u64 {
+        self.config.epochs * self.task.steps_per_epoch()
+    }
+
+    /// Epochs finished.
+    fn epoch(&self, state: &State) -> u64 {
+        state.step / self.task.steps_per_epoch()
+    }
+
+    /// Takes back what metrics and events have of epochs that the checkpoint does not know.
+    fn open(&self, store: CheckpointStore, state: &State) -> Result<Run, Error> {
+        let path = self.directory.file(METRICS);
+        let text = match std::fs::read_to_string(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            result => result.map_err(|error| Error::File { action: "read", path: path.clone(), error })?,
+        };
+        let rows: Result<Vec<Map<String, Value>>, _> =
+            text.lines().take(state.curve.len()).map(serde_json::from_str).collect();
+        let lacking = |message: String| Error::NotARun { path: path.clone(), message };
+        let rows = rows.map_err(|error| lacking(format!("cannot be read: {error}")))?;
+        if rows.len() < state.curve.len() {
+            return Err(lacking(format!("has {} epochs, but the checkpoint {}", rows.len(), state.curve.len())));
+        }
+        self.directory.write_json_lines(METRICS, &rows)?;
+        let events = match EventFile::find(self.directory.path())? {
+            Some(path) => EventFile::resume(&path, (!rows.is_empty()).then_some(self.epoch_step(rows.len())))?,
+            None => EventFile::create(self.directory.path(), unix_time())?,
+        };
+        let before = rows.last().and_then(|row| row["seconds"].as_f64()).unwrap_or(0.0);
+        Ok(Run { store, events, rows, before, started: Instant::now() })
+    }
+
+    fn epoch_step(&self, epoch: usize) -> u64 {
+        epoch as u64 * self.task.steps_per_epoch()
+    }
+
+    fn save(&self, state: &State, run: &Run, parameters: &Parameters) -> Result<(), Error> {
+        let regular = |step: u64| {
+            step.is_multiple_of(self.config.checkpoint_every) || step.is_multiple_of(self.task.steps_per_epoch())
+        };
+        run.store.save(&state.checkpoint(parameters), state.step, regular)
+    }
+
+    fn interrupted(&self, state: &State, run: &Run, parameters: &Parameters) -> Result<Outcome<T::Model>, Error> {
+        self.save(state, run, parameters)?;
+        Ok(Outcome::Interrupted { step: state.step, steps: self.steps() })
+    }
+
+    fn rate(&self, step: u64) -> f64 {
+        self.config.schedule.rate(self.config.learning_rate, step, self.steps(), self.task.steps_per_epoch())
+    }
+
+    fn kl_coef(&self, step: u64) -> f64 {
+        self.config.kl_coef * kl_factor(self.config.kl_warmup, step, self.task.steps_per_epoch())
+    }
+
+    fn step(
+        &self,
+        batch: T::Batch,
+        state: &mut State,
+        parameters: &Parameters,
+        model: &T::Model,
+        gradients: &mut [f32],
+    ) -> Result<(), Error> {
+        let (step, epoch) = (state.step, self.epoch(state) + 1);
+        let noise = self.noise.child(step);
+        let kl_coef = self.kl_coef(step);
+        let mut now = Sums { steps: 1.0, ..Default::default() };
+        gradients.fill(0.0);
+        for (part, (share, batch)) in self.task.cut(batch, self.config.accumulate).into_iter().enumerate() {
+            let loss = self.task.loss(model, &batch, kl_coef, noise.child(part as u64));
+            let loss = loss.map_err(|error| Error::Solve { model: "training", epoch, error })?;
+            now.loss += share * loss.total.clone().into_scalar::<f64>();
+            now.nll += share * loss.nll.into_scalar::<f64>();
+            now.kl += share * loss.kl.into_scalar::<f64>();
+            now.nfe.add(share, &loss.nfe);
+            if !now.loss.is_finite() {
+                return Err(Error::NotFinite { what: "loss", step, epoch });
+            }
+            parameters.add_gradients(model, loss.total.backward(), share as f32, gradients);
+        }
+        now.gradient_norm = norm(gradients);
+        if !now.gradient_norm.is_finite() {
+            return Err(Error::NotFinite { what: "gradient", step, epoch });
+        }
+        let clip = self.config.clip_norm;
+        let factor = if clip > 0.0 && now.gradient_norm > clip { (clip / now.gradient_norm) as f32 } else { 1.0 };
+        state.adam.step(self.rate(step), factor, gradients, &mut state.values);
+        if let Some(ema) = &mut state.ema {
+            // Early on, an average over the steps so far, so that the initial values do not linger.
+            average(self.config.ema.min((step + 1) as f64 / (step + 10) as f64), &state.values, ema);
+        }
+        let sums = state.sums.numbers();
+        let now = now.numbers();
+        state.sums = Sums::from_numbers(std::array::from_fn(|i| sums[i] + now[i]));
+        state.step += 1;
+        Ok(())
+    }
+
+    /// Evaluates and writes what is known of the epoch; `None` if the run is to stop.
+    fn end_of_epoch(
+        &self,
+        state: &mut State,
+        run: &mut Run,
+        parameters: &Parameters,
+        model: &T::Model,
+        observer: &mut dyn TrainObserver,
+    ) -> Result<Option<()>, Error> {
+        let epoch = self.epoch(state);
+        let model = parameters.put(state.evaluated(), model.clone());
+        let evaluate = |split: Split| {
+            let found = self.task.evaluate(&model, split, self.samples, self.stop);
+            found.map_err(|error| Error::Solve { model: split.key(), epoch, error })
+        };
+        let Some(test) = evaluate(Split::Test)? else { return Ok(None) };
+        let validation = match self.task.has_validation() {
+            true => match evaluate(Split::Validation)? {
+                None => return Ok(None),
+                found => found,
+            },
+            false => None,
+        };
+        state.curve.push(test.score);
+
+        let Sums { steps, loss, nll, kl, gradient_norm, nfe } = state.sums;
+        let mut values = vec![
+            ("loss".into(), loss / steps),
+            ("nll".into(), nll / steps),
+            ("kl".into(), kl / steps),
+            ("kl_coef".into(), self.kl_coef(state.step - 1)),
+            ("learning_rate".into(), self.rate(state.step - 1)),
+            ("gradient_norm".into(), gradient_norm / steps),
+        ];
+        values.extend(nfe.values().map(|(key, sum)| (key.into(), sum / steps)));
+        let evaluations = [(Split::Test, Some(&test)), (Split::Validation, validation.as_ref())];
+        for (split, found) in evaluations.into_iter().filter_map(|(split, found)| Some((split, found?))) {
+            let found = found.values.iter().copied().chain(found.nfe.values());
+            values.extend(found.map(|(key, value)| (format!("{}_{key}", split.key()), value)));
+        }
+        values.extend(self.task.curve_values(&state.curve).into_iter().map(|(key, value)| (key.into(), value)));
+        let mut row = Map::from_iter([("epoch".into(), epoch.into()), ("step".into(), state.step.into())]);
+        row.extend(values.iter().map(|(key, value)| (key.clone(), Value::from(*value))));
+        row.insert("seconds".into(), run.seconds().into());
+        observer.epoch(epoch, self.config.epochs, &row);
+        run.rows.push(row);
+        // The checkpoint comes last: what it knows, all other files have.
+        self.directory.write_json_lines(METRICS, &run.rows)?;
+        let scalars: Vec<(&str, f32)> = values.iter().map(|(key, value)| (key.as_str(), *value as f32)).collect();
+        run.events.append(unix_time(), state.step, &scalars)?;
+        run.events.sync()?;
+        state.sums = Sums::default();
+        let score = validation.map_or(test.score, |v| v.score);
+        if score > state.best {
+            state.best = score;
+            run.store.save_best(&state.checkpoint(parameters))?;
+        }
+        self.save(state, run, parameters)?;
+        Ok(Some(()))
+    }
+}
