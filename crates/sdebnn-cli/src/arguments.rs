@@ -152,8 +152,11 @@ pub struct Common {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub threads: Option<u32>,
     /// Print nothing but errors.
-    #[arg(long, short)]
+    #[arg(long, short, conflicts_with = "verbose")]
     pub quiet: bool,
+    /// Print a line a step.
+    #[arg(long, short)]
+    pub verbose: bool,
     /// Print the result as one line of JSON and nothing else.
     #[arg(long)]
     pub json: bool,

@@ -21,6 +21,7 @@ use crate::{data_directory, print, use_threads};
 /// `sdebnn train`.
 pub fn train(arguments: &TrainArguments) -> Result<()> {
     use_threads(arguments.common.threads)?;
+    stop::flag()?;
     let path = &arguments.config;
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let mut settings = arguments.set.clone();
@@ -67,7 +68,7 @@ fn run(
     data: Option<&PathBuf>,
     common: &Common,
 ) -> Result<Option<ImagesSummary>> {
-    let mut progress = TrainProgress::new(common.quiet || common.json);
+    let mut progress = TrainProgress::new(common.quiet || common.json, common.verbose);
     let data = data_directory(data);
     Ok(images::train(config, directory, data.as_deref(), stop::flag()?, &mut progress)?)
 }

@@ -63,44 +63,57 @@ impl Observer for Progress {
     }
 }
 
-/// The progress of a training run: a bar on a terminal, a line an epoch elsewhere, or nothing.
+/// The progress of a training run: a bar on a terminal, a line an epoch (or a step) elsewhere, or nothing.
 pub struct TrainProgress {
     quiet: bool,
+    verbose: bool,
+    steps: u64,
+    accuracy: Option<f64>,
     bar: ProgressBar,
 }
 
 impl TrainProgress {
-    pub fn new(quiet: bool) -> Self {
-        Self { quiet, bar: ProgressBar::hidden() }
+    pub fn new(quiet: bool, verbose: bool) -> Self {
+        Self { quiet, verbose, steps: 0, accuracy: None, bar: ProgressBar::hidden() }
+    }
+
+    /// A line above the bar.
+    fn line(&self, line: &str) {
+        match self.quiet {
+            true => {}
+            false if self.bar.is_hidden() => eprintln!("{line}"),
+            false => self.bar.println(line),
+        }
     }
 }
 
 impl TrainObserver for TrainProgress {
     fn started(&mut self, step: u64, steps: u64, per_epoch: u64) {
-        if self.quiet {
-            return;
+        self.steps = steps;
+        if !self.quiet {
+            let template = "{wide_bar} {pos}/{len}  {per_sec}  {eta} left  {msg}";
+            let style = ProgressStyle::with_template(template).expect("a valid template");
+            self.bar = ProgressBar::new(steps).with_style(style).with_position(step);
+            self.bar.reset_eta();
         }
-        let template = "{wide_bar} {pos}/{len} steps  {per_sec}  {eta} left  {msg}";
-        let style = ProgressStyle::with_template(template).expect("a valid template");
-        self.bar = ProgressBar::new(steps).with_style(style).with_position(step);
-        self.bar.reset_eta();
         if step > 0 {
-            let message = format!("going on at step {step} of {steps}, {per_epoch} an epoch");
-            if self.bar.is_hidden() { eprintln!("{message}") } else { self.bar.println(message) }
+            self.line(&format!("going on at step {step} of {steps}, {per_epoch} an epoch"));
         }
     }
 
     fn step(&mut self, step: u64, loss: f64, nfe_drift: f64) {
         self.bar.set_position(step);
-        self.bar.set_message(format!("loss {loss:.3}  NFE {nfe_drift:.0}"));
+        let accuracy = self.accuracy.map_or(String::new(), |a| format!("  accuracy {:.1} %", 100.0 * a));
+        self.bar.set_message(format!("loss {loss:.3}{accuracy}  NFE {nfe_drift:.0}"));
+        if self.verbose {
+            self.line(&format!("step {step}/{}  loss {loss:.4}  NFE {nfe_drift:.0}", self.steps));
+        }
     }
 
     fn epoch(&mut self, epoch: u64, epochs: u64, metrics: &Map<String, Value>) {
-        if self.quiet {
-            return;
-        }
         let number = |key: &str| metrics.get(key).and_then(Value::as_f64).unwrap_or(f64::NAN);
-        let line = format!(
+        self.accuracy = Some(number("test_accuracy"));
+        self.line(&format!(
             "epoch {epoch}/{epochs}  loss {:.4}  test: accuracy {:.2} %  NLL {:.4}  ECE {:.4}  NFE {:.0}  {:.0} s",
             number("loss"),
             100.0 * number("test_accuracy"),
@@ -108,12 +121,7 @@ impl TrainObserver for TrainProgress {
             number("test_ece"),
             number("test_nfe_drift"),
             number("seconds")
-        );
-        if self.bar.is_hidden() {
-            eprintln!("{line}")
-        } else {
-            self.bar.println(line)
-        }
+        ));
         if epoch == epochs {
             self.bar.finish_and_clear();
         }

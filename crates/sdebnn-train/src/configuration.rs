@@ -23,7 +23,8 @@ pub fn read<T: DeserializeOwned>(name: &str, text: &str, overrides: &[String]) -
 
 /// Whether a setting is about the key `path` or something inside it.
 fn concerns(setting: &str, path: &str) -> bool {
-    setting.split_once('=').is_some_and(|(key, _)| key.trim().starts_with(path))
+    let rest = setting.split_once('=').and_then(|(key, _)| key.trim().strip_prefix(path));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 /// Sets `a.b.c=value`; what is not a TOML value is taken as a string.
@@ -95,6 +96,8 @@ mod tests {
     fn errors_name_the_setting_that_caused_them() {
         let wrong = message(TEXT, &["part.size=many"]);
         assert!(wrong.starts_with("--set part.size=many: `part.size`: invalid type: string \"many\""), "{wrong}");
+        let unknown = message(TEXT, &["part.siz=4", "part.size=4"]);
+        assert!(unknown.starts_with("--set part.siz=4: `part.siz`: unknown field"), "{unknown}");
         assert!(message(TEXT, &["part.size"]).contains("expected key=value"));
         assert!(message(TEXT, &["name.x=1"]).contains("`name` is a value, not a section"));
     }
