@@ -121,6 +121,12 @@ impl<E: Element> Solver<E> {
         &self.problem
     }
 
+    /// How it works.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     /// Carries the state to the last time: `state` (in the layout of [`Inputs::state`]) receives the result.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::{Error, durable};
 
@@ -16,15 +17,16 @@ pub struct RunDirectory {
 impl RunDirectory {
     /// Opens (or makes) a directory for the run with this resolved configuration, which is written to `config.toml`. A directory with a run
     /// of another configuration is refused.
-    pub fn open(path: &Path, config: &impl Serialize) -> Result<Self, Error> {
+    pub fn open(path: &Path, config: &(impl Serialize + DeserializeOwned + PartialEq)) -> Result<Self, Error> {
         let directory = Self { path: path.into() };
         std::fs::create_dir_all(path).map_err(|error| Error::File { action: "make", path: path.into(), error })?;
         let text = toml::to_string(config)
             .map_err(|e| Error::Configuration { source_name: "config.toml".into(), message: e.to_string() })?;
         let file = directory.file("config.toml");
         match std::fs::read_to_string(&file) {
-            Ok(found) if found != text => return Err(Error::OtherRun { path: path.into() }),
-            Ok(_) => {}
+            // Read, not compared as text: a key that has come since then has its default there.
+            Ok(found) if same(&found, config) => {}
+            Ok(_) => return Err(Error::OtherRun { path: path.into() }),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 directory.write("config.toml", text.as_bytes())?;
             }
@@ -89,4 +91,8 @@ impl RunDirectory {
         let text = if pretty { serde_json::to_string_pretty(value) } else { serde_json::to_string(value) };
         text.map_err(|error| Error::File { action: "write", path: self.file(name), error: error.into() })
     }
+}
+
+fn same<T: DeserializeOwned + PartialEq>(text: &str, config: &T) -> bool {
+    toml::from_str::<T>(text).is_ok_and(|found| found == *config)
 }

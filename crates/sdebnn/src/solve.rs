@@ -146,7 +146,8 @@ impl Problem<'_> {
             let problem = sdebnn_kernels::Problem::new(drift, dynamics, solver.method.kernel(), path.grid.clone())
                 .expect("a network and a grid that were checked when they were made");
             let xi = xi.unwrap_or_else(|| Tensor::zeros([1], (&self.w0.device(), self.w0.dtype())));
-            return fused::carry(problem, start, path.stages.stacked(), xi, time_scale);
+            let settings = sdebnn_kernels::Settings { tape_budget: solver.tape_mib << 20, ..Default::default() };
+            return fused::carry(problem, settings, start, path.stages.stacked(), xi, time_scale);
         }
         let (tableau, mut memory) = (solver.method.tableau(), Memory::default());
         let stages = path.stages.listed(solver.steps * tableau.nodes.len());

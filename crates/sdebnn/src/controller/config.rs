@@ -26,6 +26,9 @@ pub struct SolverConfig {
     pub controller: Controller,
     /// What carries the activations on a fixed grid.
     pub engine: Engine,
+    /// The fused engine: MiB that the hidden layers of a training step may take. What does not fit is computed again in the
+    /// backward pass, with the same bits.
+    pub tape_mib: usize,
     /// Where the solve starts.
     pub t0: f64,
     /// Where it ends, `T`.
@@ -50,6 +53,7 @@ impl Default for SolverConfig {
             method: Method::Midpoint,
             controller: Controller::Fixed,
             engine: Engine::Auto,
+            tape_mib: 512,
             t0: 0.0,
             t1: 1.0,
             steps: 20,
@@ -70,6 +74,7 @@ impl SolverConfig {
         check(self.t0.is_finite() && self.t0 >= 0.0, "solver.t0", &self.t0, "a number of at least 0")?;
         check(self.t1.is_finite() && self.t1 > self.t0, "solver.t1", &self.t1, "a number greater than `solver.t0`")?;
         check((1..=1 << 20).contains(&self.steps), "solver.steps", &self.steps, "1 to 1048576 steps")?;
+        check((1..=1 << 20).contains(&self.tape_mib), "solver.tape_mib", &self.tape_mib, "1 to 1048576 MiB")?;
         check(positive(self.atol), "solver.atol", &self.atol, "a positive number")?;
         check(self.rtol.is_finite() && self.rtol >= 0.0, "solver.rtol", &self.rtol, "a number of at least 0")?;
         check(positive(self.dt_min), "solver.dt_min", &self.dt_min, "a positive number")?;

@@ -10,7 +10,7 @@ use burn::backend::flex::FlexTensor;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, Dispatch, Flex, TensorMetadata, backend_extension};
 use burn::tensor::{DType, ElementConversion, Tensor};
-use sdebnn_kernels::{Inputs, Problem, Solver, Tape};
+use sdebnn_kernels::{Inputs, Problem, Settings, Solver, Tape};
 
 use super::{FITS, Real, Remembered, Remembers, contiguous, lock, numbers, tensor};
 use crate::dynamics::State;
@@ -33,19 +33,21 @@ impl Remembers<Solver<Self>> for f64 {
 #[derive(Clone, Debug)]
 pub struct Call {
     problem: Problem,
+    settings: Settings,
     time_scale: Option<Vec<f64>>,
 }
 
 /// Carries a state along stage weights `[evaluations, samples, P]` (rows behind the evaluations are left alone).
 pub(crate) fn carry(
     problem: Problem,
+    settings: Settings,
     state: State,
     weights: Tensor<3>,
     xi: Tensor<1>,
     time_scale: Option<&Tensor<1>>,
 ) -> State {
     let time_scale = time_scale.map(|scale| scale.clone().try_into_vec_as().expect("numbers of a tensor on the CPU"));
-    let call = Call { problem, time_scale };
+    let call = Call { problem, settings, time_scale };
     let packed = Tensor::stack::<4>(state, 0);
     let (packed, weights, xi) = (packed.into_dispatch(), weights.into_dispatch(), xi.into_dispatch());
     let end = Tensor::<4>::from_dispatch(<Dispatch as CarryBackend>::carry(packed, weights, xi, call));
@@ -121,7 +123,8 @@ struct Recording<E: Real> {
 impl<E: Real + Remembers<Solver<E>>> Recording<E> {
     fn new(state: FlexTensor, weights: FlexTensor, xi: FlexTensor, call: Call) -> Self {
         let time_scale = call.time_scale.map(|scale| scale.into_iter().map(|v| v.elem::<E>()).collect());
-        let solver = E::remembered().get(|s| *s.problem() == call.problem, || Solver::new(call.problem.clone()));
+        let fits = |s: &Solver<E>| *s.problem() == call.problem && *s.settings() == call.settings;
+        let solver = E::remembered().get(fits, || Solver::with_settings(call.problem.clone(), call.settings));
         let [state, weights, xi] = [state, weights, xi].map(contiguous);
         Self { solver, state, weights, xi, time_scale, tape: Arc::default() }
     }
