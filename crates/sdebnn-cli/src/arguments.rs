@@ -276,6 +276,9 @@ pub struct StepArguments {
     /// Timed training steps, and evaluation steps.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub steps: u32,
+    /// Steps of the solver (default: the paper's).
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pub solver_steps: Option<u32>,
     /// Threads (default: all cores).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub threads: Option<u32>,

@@ -22,6 +22,7 @@ pub fn bench_step(arguments: &StepArguments) -> Result<()> {
         },
         batch: arguments.batch,
         steps: arguments.steps as usize,
+        solver_steps: arguments.solver_steps.map(|n| n as usize),
         engine: match arguments.engine {
             EngineName::Auto => Engine::Auto,
             EngineName::Reference => Engine::Reference,

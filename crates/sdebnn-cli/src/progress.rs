@@ -1,6 +1,7 @@
+use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use sdebnn_train::experiment::{EpochMetrics, ModelName, Observer};
 use sdebnn_train::trainer::TrainObserver;
 use serde_json::{Map, Value};
@@ -91,8 +92,11 @@ impl TrainObserver for TrainProgress {
     fn started(&mut self, step: u64, steps: u64, per_epoch: u64) {
         self.steps = steps;
         if !self.quiet {
-            let template = "{wide_bar} {pos}/{len}  {per_sec}  {eta} left  {msg}";
-            let style = ProgressStyle::with_template(template).expect("a valid template");
+            let template = "{wide_bar} {pos}/{len}  {rate}  {eta} left  {msg}";
+            let rate = |state: &ProgressState, out: &mut dyn Write| {
+                let _ = write!(out, "{:.1}/s", state.per_sec());
+            };
+            let style = ProgressStyle::with_template(template).expect("a valid template").with_key("rate", rate);
             self.bar = ProgressBar::new(steps).with_style(style).with_position(step);
             self.bar.reset_eta();
         }
@@ -103,7 +107,7 @@ impl TrainObserver for TrainProgress {
 
     fn step(&mut self, step: u64, loss: f64, nfe_drift: f64) {
         self.bar.set_position(step);
-        let accuracy = self.accuracy.map_or(String::new(), |a| format!("  accuracy {:.1} %", 100.0 * a));
+        let accuracy = self.accuracy.map_or(String::new(), |a| format!("  test {:.1} %", 100.0 * a));
         self.bar.set_message(format!("loss {loss:.3}{accuracy}  NFE {nfe_drift:.0}"));
         if self.verbose {
             self.line(&format!("step {step}/{}  loss {loss:.4}  NFE {nfe_drift:.0}", self.steps));
@@ -114,7 +118,7 @@ impl TrainObserver for TrainProgress {
         let number = |key: &str| metrics.get(key).and_then(Value::as_f64).unwrap_or(f64::NAN);
         self.accuracy = Some(number("test_accuracy"));
         self.line(&format!(
-            "epoch {epoch}/{epochs}  loss {:.4}  test: accuracy {:.2} %  NLL {:.4}  ECE {:.4}  NFE {:.0}  {:.0} s",
+            "epoch {epoch}/{epochs}  loss {:.4}  test {:.2} %  NLL {:.4}  ECE {:.4}  NFE {:.0}  {:.0} s",
             number("loss"),
             100.0 * number("test_accuracy"),
             number("test_nll"),

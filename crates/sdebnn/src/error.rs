@@ -52,7 +52,7 @@ impl std::fmt::Display for Component {
 pub enum SolveError {
     /// A component became infinite or not a number.
     #[error(
-        "the {component} are not finite after the step that ends at t = {t}; try a lower learning rate, more solver \
+        "not finite: the {component}, after the step that ends at t = {t}; try a lower learning rate, more solver \
          steps (or a lower tolerance), or clipped gradients"
     )]
     NotFinite {

@@ -26,6 +26,8 @@ pub struct StepBench {
     pub batch: Option<usize>,
     /// Timed training steps, and evaluation steps.
     pub steps: usize,
+    /// Steps of the solver; the paper's if `None`.
+    pub solver_steps: Option<usize>,
     /// What carries the activations.
     pub engine: Engine,
 }

@@ -84,7 +84,11 @@ impl Workload {
                 stochastic: Default::default(),
                 estimator: Default::default(),
             },
-            solver: SolverConfig { engine: bench.engine, steps, ..Default::default() },
+            solver: SolverConfig {
+                engine: bench.engine,
+                steps: bench.solver_steps.unwrap_or(steps),
+                ..Default::default()
+            },
             head: match self {
                 Self::Toy | Self::Walker2d => HeadConfig::First {},
                 Self::Mnist | Self::Cifar10 => HeadConfig::Mlp { hidden: 1024 },
