@@ -43,7 +43,7 @@ pub fn train(arguments: &TrainArguments) -> Result<()> {
         eprintln!(
             "saved in {}; to go on:\n  {}",
             out.display(),
-            command.iter().map(quoted).collect::<Vec<_>>().join(" ")
+            command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
         );
         return Err(Stopped.into());
     };
@@ -53,10 +53,10 @@ pub fn train(arguments: &TrainArguments) -> Result<()> {
 }
 
 /// A word of a command as a shell takes it.
-fn quoted(word: &String) -> String {
+fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+@%".contains(c);
     if word.chars().all(plain) && !word.is_empty() {
-        word.clone()
+        word.into()
     } else {
         format!("'{}'", word.replace('\'', r"'\''"))
     }

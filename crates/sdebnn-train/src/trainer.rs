@@ -143,12 +143,20 @@ pub struct MeanNfe {
 }
 
 impl MeanNfe {
-    /// Adds a solve that counts for the share `share` of all.
-    pub fn add(&mut self, share: f64, nfe: &Nfe) {
-        self.nfe_drift += share * nfe.drift as f64;
-        self.nfe_diffusion += share * nfe.diffusion as f64;
-        self.attempts += share * nfe.attempts as f64;
-        self.rejected += share * nfe.rejected as f64;
+    /// Adds a solve that counts `weight` times.
+    pub fn add(&mut self, weight: f64, nfe: &Nfe) {
+        self.nfe_drift += weight * nfe.drift as f64;
+        self.nfe_diffusion += weight * nfe.diffusion as f64;
+        self.attempts += weight * nfe.attempts as f64;
+        self.rejected += weight * nfe.rejected as f64;
+    }
+
+    /// The mean of what was added, if its weights sum to `total`.
+    pub fn divided_by(self, total: f64) -> Self {
+        let Self { nfe_drift, nfe_diffusion, attempts, rejected } = self;
+        let [nfe_drift, nfe_diffusion, attempts, rejected] =
+            [nfe_drift, nfe_diffusion, attempts, rejected].map(|sum| sum / total);
+        Self { nfe_drift, nfe_diffusion, attempts, rejected }
     }
 
     fn values(&self) -> [(&'static str, f64); 4] {

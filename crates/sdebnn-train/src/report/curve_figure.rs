@@ -1,9 +1,6 @@
 //! A metric by epoch, one line a run.
 
-use kuva::backend::png::PngBackend;
-use kuva::backend::svg::SvgBackend;
 use kuva::prelude::*;
-use kuva::render::render::render_multiple;
 
 use crate::error::Error;
 use crate::experiment::ModelName;
@@ -31,12 +28,7 @@ pub struct CurveFigure<'a> {
 impl CurveFigure<'_> {
     /// Writes `NAME.svg` and `NAME.png`.
     pub fn write(&self, directory: &RunDirectory, name: &str) -> Result<(), Error> {
-        let scene = render_multiple(self.plots(), self.layout());
-        directory.write(&format!("{name}.svg"), SvgBackend.render_scene(&scene).as_bytes())?;
-        let png = PngBackend::new()
-            .render_scene(&scene)
-            .map_err(|message| Error::Figure { name: format!("{name}.png"), message })?;
-        directory.write(&format!("{name}.png"), &png)
+        super::write(directory, name, self.plots(), self.layout())
     }
 
     fn plots(&self) -> Vec<Plot> {

@@ -93,9 +93,9 @@ impl ImagesTask {
             let probabilities: Vec<f32> =
                 probabilities.into_data().try_into_vec().expect("32-bit floating-point numbers");
             sums.add(&probabilities, &batch.labels.iter().map(|&label| label.into()).collect::<Vec<_>>());
-            nfe.add(count as f64 / images.len() as f64, &found.solution.nfe);
+            nfe.add(count as f64, &found.solution.nfe);
         }
-        Ok(Some((sums, nfe)))
+        Ok(Some((sums, nfe.divided_by(images.len() as f64))))
     }
 }
 
