@@ -55,11 +55,7 @@ pub fn train(arguments: &TrainArguments) -> Result<()> {
 /// A word of a command as a shell takes it.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+@%".contains(c);
-    if word.chars().all(plain) && !word.is_empty() {
-        word.into()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
+    if word.chars().all(plain) && !word.is_empty() { word.into() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
 fn run(
@@ -206,10 +202,9 @@ pub fn reproduce(set: ImageSet, name: &str, arguments: &ImagesArguments) -> Resu
         };
         cells.push(Cell { model, solver, seed, out, summary });
     }
-    let figure = figure(name, &cells)?;
-    let root = RunDirectory::at(&out);
-    figure.write(&root, "accuracy")?;
     let set = if stands_in { ImageSet::Digits } else { set };
+    let root = RunDirectory::at(&out);
+    figure(set, &cells)?.write(&root, "accuracy")?;
     let table = table(set, budget_name, &cells);
     root.write("table.md", table.as_bytes())?;
     let json: Vec<Value> = cells
@@ -221,7 +216,7 @@ pub fn reproduce(set: ImageSet, name: &str, arguments: &ImagesArguments) -> Resu
     })
 }
 
-fn figure(name: &str, cells: &[Cell]) -> Result<CurveFigure<'static>> {
+fn figure(set: ImageSet, cells: &[Cell]) -> Result<CurveFigure<'static>> {
     let mut curves = Vec::new();
     for cell in cells {
         let path = cell.out.join("metrics.jsonl");
@@ -237,7 +232,11 @@ fn figure(name: &str, cells: &[Cell]) -> Result<CurveFigure<'static>> {
             values?,
         ));
     }
-    let title = if name == "mnist" { "MNIST: test accuracy by epoch" } else { "CIFAR-10: test accuracy by epoch" };
+    let title = match set {
+        ImageSet::Mnist => "MNIST: test accuracy by epoch",
+        ImageSet::Cifar10 => "CIFAR-10: test accuracy by epoch",
+        ImageSet::Digits => "Drawn digits: test accuracy by epoch",
+    };
     Ok(CurveFigure { title, y_label: "test accuracy, per cent", curves })
 }
 

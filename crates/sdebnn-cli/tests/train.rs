@@ -296,18 +296,19 @@ fn disks_that_are_full_and_directories_that_cannot_be_made_lose_nothing() {
 #[test]
 fn an_experiment_of_the_paper_runs_without_its_data_and_is_not_repeated() {
     let directory = TempDir::new().unwrap();
-    let reproduce = |more: &[&str]| {
+    let reproduce = |experiment: &str, more: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sdebnn"));
         command.env_remove("SDEBNN_DATA").current_dir(directory.path());
         let small = ["--set", "model.drift.width=4", "--set", "model.head.hidden=8", "--set", "train.batch=32"];
         command
-            .args(["reproduce", "mnist", "--budget", "smoke"])
+            .args(["reproduce", experiment, "--budget", "smoke"])
             .args(small)
             .args(more)
             .output()
             .expect("the binary runs")
     };
-    let output = reproduce(&[]);
+    succeeds(&reproduce("cifar10", &["--model", "nesterov"]));
+    let output = reproduce("mnist", &[]);
     succeeds(&output);
     assert!(text(&output.stderr).contains("drawn digits stand in"), "{}", text(&output.stderr));
     let table = text(&output.stdout);
@@ -315,7 +316,7 @@ fn an_experiment_of_the_paper_runs_without_its_data_and_is_not_repeated() {
     for file in ["accuracy.svg", "accuracy.png", "table.md", "nesterov-fixed-0/summary.json"] {
         assert!(directory.path().join("runs/mnist-smoke").join(file).is_file(), "{file}");
     }
-    let again: Value = serde_json::from_slice(&reproduce(&["--json"]).stdout).unwrap();
+    let again: Value = serde_json::from_slice(&reproduce("mnist", &["--json"]).stdout).unwrap();
     let path = directory.path().join("runs/mnist-smoke/nesterov-fixed-0/summary.json");
     let summary: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     assert_eq!(again[1]["summary"], summary);

@@ -138,6 +138,8 @@ pub struct MeanNfe {
     pub nfe_diffusion: f64,
     /// See [`Nfe::attempts`].
     pub attempts: f64,
+    /// See [`Nfe::accepted`].
+    pub accepted: f64,
     /// See [`Nfe::rejected`].
     pub rejected: f64,
 }
@@ -148,20 +150,26 @@ impl MeanNfe {
         self.nfe_drift += weight * nfe.drift as f64;
         self.nfe_diffusion += weight * nfe.diffusion as f64;
         self.attempts += weight * nfe.attempts as f64;
+        self.accepted += weight * nfe.accepted as f64;
         self.rejected += weight * nfe.rejected as f64;
     }
 
     /// The mean of what was added, if its weights sum to `total`.
     pub fn divided_by(self, total: f64) -> Self {
-        let Self { nfe_drift, nfe_diffusion, attempts, rejected } = self;
-        let [nfe_drift, nfe_diffusion, attempts, rejected] =
-            [nfe_drift, nfe_diffusion, attempts, rejected].map(|sum| sum / total);
-        Self { nfe_drift, nfe_diffusion, attempts, rejected }
+        Self::from_numbers(self.numbers().map(|sum| sum / total))
     }
 
-    fn values(&self) -> [(&'static str, f64); 4] {
-        let Self { nfe_drift, nfe_diffusion, attempts, rejected } = *self;
-        [("nfe_drift", nfe_drift), ("nfe_diffusion", nfe_diffusion), ("attempts", attempts), ("rejected", rejected)]
+    fn numbers(&self) -> [f64; 5] {
+        let Self { nfe_drift, nfe_diffusion, attempts, accepted, rejected } = *self;
+        [nfe_drift, nfe_diffusion, attempts, accepted, rejected]
+    }
+
+    fn from_numbers([nfe_drift, nfe_diffusion, attempts, accepted, rejected]: [f64; 5]) -> Self {
+        Self { nfe_drift, nfe_diffusion, attempts, accepted, rejected }
+    }
+
+    fn values(&self) -> impl Iterator<Item = (&'static str, f64)> {
+        ["nfe_drift", "nfe_diffusion", "attempts", "accepted", "rejected"].into_iter().zip(self.numbers())
     }
 }
 
@@ -277,17 +285,14 @@ struct Sums {
 }
 
 impl Sums {
-    const LEN: usize = 9;
-
-    fn numbers(&self) -> [f64; Self::LEN] {
+    fn numbers(&self) -> [f64; 10] {
         let Self { steps, loss, nll, kl, gradient_norm, nfe } = *self;
-        let [drift, diffusion, attempts, rejected] = nfe.values().map(|(_, v)| v);
-        [steps, loss, nll, kl, gradient_norm, drift, diffusion, attempts, rejected]
+        let [a, b, c, d, e] = nfe.numbers();
+        [steps, loss, nll, kl, gradient_norm, a, b, c, d, e]
     }
 
-    fn from_numbers(numbers: [f64; Self::LEN]) -> Self {
-        let [steps, loss, nll, kl, gradient_norm, nfe_drift, nfe_diffusion, attempts, rejected] = numbers;
-        Self { steps, loss, nll, kl, gradient_norm, nfe: MeanNfe { nfe_drift, nfe_diffusion, attempts, rejected } }
+    fn from_numbers([steps, loss, nll, kl, gradient_norm, a, b, c, d, e]: [f64; 10]) -> Self {
+        Self { steps, loss, nll, kl, gradient_norm, nfe: MeanNfe::from_numbers([a, b, c, d, e]) }
     }
 }
 

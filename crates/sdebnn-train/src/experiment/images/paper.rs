@@ -1,6 +1,8 @@
 //! The paper's experiments on images: what is run, and what the paper found.
 
-use super::config::{DataConfig, ImageSet, ImagesConfig};
+use sdebnn::config::DriftConfig;
+
+use super::config::{ImageSet, ImagesConfig};
 use crate::error::Error;
 use crate::experiment::ModelName;
 
@@ -77,9 +79,15 @@ pub fn config(
     Ok(ImagesConfig::read(name, text, &settings)?.with_model(model))
 }
 
-/// The same experiment on drawn digits, for when the data set is not there.
+/// The same experiment on drawn digits, for when the data set is not there. Their sides can be halved only twice, so only the
+/// first group of a drift network is kept.
 pub fn with_digits(config: &ImagesConfig) -> ImagesConfig {
-    ImagesConfig { data: DataConfig { name: ImageSet::Digits, ..config.data.clone() }, ..config.clone() }
+    let mut config = config.clone();
+    config.data.name = ImageSet::Digits;
+    if let DriftConfig::Conv { blocks, .. } = &mut config.model.drift {
+        blocks.truncate(1);
+    }
+    config
 }
 
 /// What the paper found: mean ± standard deviation.
