@@ -1,215 +1,27 @@
 //! Training: the loop that experiments share. A run that is killed at any moment and resumed ends as if it never had been.
 
-use std::collections::BTreeMap;
+mod config;
+mod state;
+mod task;
+
+pub use config::TrainConfig;
+pub use task::{Evaluation, MeanNfe, Split, Task};
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use sdebnn::burn::module::Module;
-use sdebnn::model::Loss;
-use sdebnn::nfe::Nfe;
 use sdebnn::random::Stream;
-use sdebnn::{ConfigError, SolveError};
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::checkpoint::{Checkpoint, CheckpointStore};
 use crate::error::Error;
-use crate::optimiser::{Adam, average, norm};
+use crate::optimiser::{average, norm};
 use crate::parameters::Parameters;
 use crate::run_directory::RunDirectory;
-use crate::schedule::{Schedule, kl_factor};
+use crate::schedule::kl_factor;
 use crate::tensorboard::EventFile;
-
-/// Training, as it stands in a configuration file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TrainConfig {
-    /// Passes over the data.
-    pub epochs: u64,
-    /// Examples a step.
-    pub batch: usize,
-    /// Adam's learning rate.
-    pub learning_rate: f64,
-    /// How the learning rate changes.
-    #[serde(default)]
-    pub schedule: Schedule,
-    /// The weight of the KL divergence in the loss.
-    pub kl_coef: f64,
-    /// Epochs over which that weight rises from 0.
-    #[serde(default)]
-    pub kl_warmup: f64,
-    /// The norm to which larger gradients are scaled down; 0 for none.
-    #[serde(default)]
-    pub clip_norm: f64,
-    /// The decay of the moving average of the parameters that evaluation uses; 0 for none.
-    #[serde(default)]
-    pub ema: f64,
-    /// Weight paths a step.
-    #[serde(default = "one")]
-    pub samples: usize,
-    /// Parts in which a batch is worked on, each with weight paths of its own, to save memory.
-    #[serde(default = "one")]
-    pub accumulate: usize,
-    /// Steps between checkpoints; there is one after each epoch in any case.
-    #[serde(default = "hundred")]
-    pub checkpoint_every: u64,
-}
-
-fn one() -> usize {
-    1
-}
-
-fn hundred() -> u64 {
-    100
-}
-
-impl TrainConfig {
-    /// Whether the configuration can be used.
-    pub fn validate(&self) -> Result<(), ConfigError> {
-        let check = ConfigError::unless;
-        let not_negative = |v: f64| v.is_finite() && v >= 0.0;
-        let positive = |v: f64| v.is_finite() && v > 0.0;
-        check(self.epochs > 0, "train.epochs", &self.epochs, "at least 1")?;
-        check(self.batch > 0, "train.batch", &self.batch, "at least 1")?;
-        check(positive(self.learning_rate), "train.learning_rate", &self.learning_rate, "a positive number")?;
-        check(not_negative(self.kl_coef), "train.kl_coef", &self.kl_coef, "a number of at least 0")?;
-        check(not_negative(self.kl_warmup), "train.kl_warmup", &self.kl_warmup, "a number of epochs, at least 0")?;
-        check(not_negative(self.clip_norm), "train.clip_norm", &self.clip_norm, "a number of at least 0")?;
-        check((0.0..1.0).contains(&self.ema), "train.ema", &self.ema, "a number from 0 to below 1")?;
-        check(self.samples > 0, "train.samples", &self.samples, "at least 1")?;
-        check(
-            (1..=self.batch).contains(&self.accumulate),
-            "train.accumulate",
-            &self.accumulate,
-            "1 to `train.batch` parts",
-        )?;
-        check(self.checkpoint_every > 0, "train.checkpoint_every", &self.checkpoint_every, "at least 1")?;
-        match &self.schedule {
-            Schedule::Constant {} => Ok(()),
-            Schedule::Cosine { end, .. } => {
-                check((0.0..=1.0).contains(end), "train.schedule.end", end, "a share from 0 to 1")
-            }
-            Schedule::Table { rates } => check(
-                rates.iter().all(|(_, rate)| positive(*rate)) && rates.is_sorted_by(|a, b| a.0 < b.0),
-                "train.schedule.rates",
-                rates,
-                "pairs of an epoch and a positive learning rate, by epoch",
-            ),
-        }
-    }
-}
-
-/// Which examples to evaluate on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Split {
-    /// Those that were set apart from the training examples.
-    Validation,
-    /// The test set.
-    Test,
-}
-
-impl Split {
-    /// Its name in metrics.
-    pub fn key(self) -> &'static str {
-        match self {
-            Self::Validation => "validation",
-            Self::Test => "test",
-        }
-    }
-}
-
-/// What an evaluation found.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Evaluation {
-    /// What decides which parameters are the best: higher is better.
-    pub score: f64,
-    /// The metrics by name.
-    pub values: Vec<(&'static str, f64)>,
-    /// Function evaluations of a solve, on average.
-    pub nfe: MeanNfe,
-}
-
-/// Mean numbers of function evaluations of a solve.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct MeanNfe {
-    /// See [`Nfe::drift`].
-    pub nfe_drift: f64,
-    /// See [`Nfe::diffusion`].
-    pub nfe_diffusion: f64,
-    /// See [`Nfe::attempts`].
-    pub attempts: f64,
-    /// See [`Nfe::accepted`].
-    pub accepted: f64,
-    /// See [`Nfe::rejected`].
-    pub rejected: f64,
-}
-
-impl MeanNfe {
-    /// Adds a solve that counts `weight` times.
-    pub fn add(&mut self, weight: f64, nfe: &Nfe) {
-        self.nfe_drift += weight * nfe.drift as f64;
-        self.nfe_diffusion += weight * nfe.diffusion as f64;
-        self.attempts += weight * nfe.attempts as f64;
-        self.accepted += weight * nfe.accepted as f64;
-        self.rejected += weight * nfe.rejected as f64;
-    }
-
-    /// The mean of what was added, if its weights sum to `total`.
-    pub fn divided_by(self, total: f64) -> Self {
-        Self::from_numbers(self.numbers().map(|sum| sum / total))
-    }
-
-    fn numbers(&self) -> [f64; 5] {
-        let Self { nfe_drift, nfe_diffusion, attempts, accepted, rejected } = *self;
-        [nfe_drift, nfe_diffusion, attempts, accepted, rejected]
-    }
-
-    fn from_numbers([nfe_drift, nfe_diffusion, attempts, accepted, rejected]: [f64; 5]) -> Self {
-        Self { nfe_drift, nfe_diffusion, attempts, accepted, rejected }
-    }
-
-    fn values(&self) -> impl Iterator<Item = (&'static str, f64)> {
-        ["nfe_drift", "nfe_diffusion", "attempts", "accepted", "rejected"].into_iter().zip(self.numbers())
-    }
-}
-
-/// What is learned, and from what.
-pub trait Task {
-    /// The model.
-    type Model: Module;
-    /// Examples of one step.
-    type Batch;
-
-    /// The untrained model.
-    fn model(&self) -> Result<Self::Model, Error>;
-
-    /// Steps of an epoch.
-    fn steps_per_epoch(&self) -> u64;
-
-    /// The batches from one on, without end: a pure function of the configuration and of the step.
-    fn batches(&self, first: u64) -> Box<dyn Iterator<Item = Self::Batch>>;
-
-    /// Cuts a batch into at most `parts` parts, each with its share of the whole.
-    fn cut(&self, batch: Self::Batch, parts: usize) -> Vec<(f64, Self::Batch)>;
-
-    /// The loss of a batch.
-    fn loss(&self, model: &Self::Model, batch: &Self::Batch, kl_coef: f64, noise: Stream) -> Result<Loss, SolveError>;
-
-    /// Whether there are examples to choose the best parameters by, other than the test set.
-    fn has_validation(&self) -> bool;
-
-    /// Evaluates with `samples` weight paths; `None` if `stop` became true meanwhile.
-    fn evaluate(
-        &self,
-        model: &Self::Model,
-        split: Split,
-        samples: usize,
-        stop: &AtomicBool,
-    ) -> Result<Option<Evaluation>, SolveError>;
-
-    /// Metrics of the test scores of all epochs so far.
-    fn curve_values(&self, curve: &[f64]) -> Vec<(&'static str, f64)>;
-}
+use state::{State, Sums};
 
 /// Who is told how a run goes on.
 pub trait TrainObserver {
@@ -257,107 +69,6 @@ pub enum Outcome<M> {
         /// Of how many.
         steps: u64,
     },
-}
-
-/// Everything that changes during a run.
-struct State {
-    step: u64,
-    values: Vec<f32>,
-    adam: Adam,
-    /// The moving average of the parameters.
-    ema: Option<Vec<f32>>,
-    /// Over the steps of the current epoch.
-    sums: Sums,
-    /// Test scores after each epoch.
-    curve: Vec<f64>,
-    best: f64,
-}
-
-/// Sums over the steps of an epoch.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sums {
-    steps: f64,
-    loss: f64,
-    nll: f64,
-    kl: f64,
-    gradient_norm: f64,
-    nfe: MeanNfe,
-}
-
-impl Sums {
-    fn numbers(&self) -> [f64; 10] {
-        let Self { steps, loss, nll, kl, gradient_norm, nfe } = *self;
-        let [a, b, c, d, e] = nfe.numbers();
-        [steps, loss, nll, kl, gradient_norm, a, b, c, d, e]
-    }
-
-    fn from_numbers([steps, loss, nll, kl, gradient_norm, a, b, c, d, e]: [f64; 10]) -> Self {
-        Self { steps, loss, nll, kl, gradient_norm, nfe: MeanNfe::from_numbers([a, b, c, d, e]) }
-    }
-}
-
-/// Numbers as text that gives the same bits when read again.
-fn to_text(numbers: &[f64]) -> String {
-    numbers.iter().map(|v| format!("{v:?}")).collect::<Vec<_>>().join(" ")
-}
-
-fn from_text(text: &str) -> Option<Vec<f64>> {
-    text.split_whitespace().map(|v| v.parse().ok()).collect()
-}
-
-impl State {
-    fn new(values: Vec<f32>, ema: bool) -> Self {
-        Self {
-            step: 0,
-            adam: Adam::new(values.len()),
-            ema: ema.then(|| values.clone()),
-            values,
-            sums: Sums::default(),
-            curve: Vec::new(),
-            best: f64::NEG_INFINITY,
-        }
-    }
-
-    /// What evaluation uses.
-    fn evaluated(&self) -> &[f32] {
-        self.ema.as_ref().unwrap_or(&self.values)
-    }
-
-    fn checkpoint(&self, parameters: &Parameters) -> Checkpoint {
-        let mut tensors = parameters.tensors("model.", &self.values);
-        tensors.extend(parameters.tensors("adam.first.", &self.adam.first));
-        tensors.extend(parameters.tensors("adam.second.", &self.adam.second));
-        if let Some(ema) = &self.ema {
-            tensors.extend(parameters.tensors("ema.", ema));
-        }
-        let metadata = BTreeMap::from([
-            ("step".into(), self.step.to_string()),
-            ("epoch_sums".into(), to_text(&self.sums.numbers())),
-            ("curve".into(), to_text(&self.curve)),
-            ("best".into(), to_text(&[self.best])),
-        ]);
-        Checkpoint { tensors, metadata }
-    }
-
-    fn from_checkpoint(checkpoint: &Checkpoint, parameters: &Parameters, ema: bool) -> Result<Self, String> {
-        let text = |key: &str| checkpoint.metadata.get(key).map(String::as_str).ok_or(format!("has no {key}"));
-        let numbers = |key: &str| from_text(text(key)?).ok_or(format!("has no numbers as {key}"));
-        let step: u64 = text("step")?.parse().map_err(|_| "has no number as step")?;
-        let sums = numbers("epoch_sums")?.try_into().map_err(|_| "has too few epoch_sums")?;
-        Ok(Self {
-            step,
-            values: parameters.read("model.", checkpoint)?,
-            adam: Adam {
-                steps: step,
-                first: parameters.read("adam.first.", checkpoint)?,
-                second: parameters.read("adam.second.", checkpoint)?,
-            },
-            ema: ema.then(|| parameters.read("ema.", checkpoint)).transpose()?,
-            sums: Sums::from_numbers(sums),
-            curve: numbers("curve")?,
-            best: *numbers("best")?.first().ok_or("has no best")?,
-        })
-    }
 }
 
 /// The model of a checkpoint as evaluation uses it: with averaged parameters if there are any.
