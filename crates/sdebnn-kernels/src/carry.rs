@@ -8,7 +8,7 @@ use crate::{
     buffer::Buffer,
     dynamics::{DriftOutput, Field, FieldAdjoint, Injection, recalls, remembers},
     element::Element,
-    elementwise::{Accumulate, Axpy},
+    elementwise::{Accumulate, Add, Axpy},
     network::{FoldedWeights, Network, StageWeights, Workspace},
     problem::Problem,
     tape::{Slots, TapePlan},
@@ -105,7 +105,7 @@ impl<E: Element> WithSimd for Carry<'_, E> {
     }
 }
 
-fn carry<E: Element, S: Simd>(simd: S, tile: Carry<'_, E>) {
+pub(crate) fn carry<E: Element, S: Simd>(simd: S, tile: Carry<'_, E>) {
     let Carry { call, sample, memory, mut tape } = tile;
     let (method, dynamics) = (call.problem.method(), call.problem.dynamics());
     let stages = method.stages();
@@ -182,8 +182,10 @@ pub(crate) struct CarryBack<'a, E: Element> {
     pub(crate) plan: &'a TapePlan,
     pub(crate) tape: &'a [E],
     pub(crate) adjoint: &'a mut TileAdjoint<E>,
-    /// `[evaluation of the range][parameter]`, overwritten.
+    /// `[evaluation of the range][parameter]`, overwritten; added to if there is memory for a row.
     pub(crate) weight_gradient: &'a mut [E],
+    /// Memory for the gradient of one evaluation.
+    pub(crate) row: Option<&'a mut [E]>,
 }
 
 impl<E: Element> WithSimd for CarryBack<'_, E> {
@@ -194,8 +196,8 @@ impl<E: Element> WithSimd for CarryBack<'_, E> {
     }
 }
 
-fn carry_back<E: Element, S: Simd>(simd: S, tile: CarryBack<'_, E>) {
-    let CarryBack { call, sample, steps, memory, plan, tape, adjoint, weight_gradient } = tile;
+pub(crate) fn carry_back<E: Element, S: Simd>(simd: S, tile: CarryBack<'_, E>) {
+    let CarryBack { call, sample, steps, memory, plan, tape, adjoint, weight_gradient, mut row } = tile;
     let (method, dynamics) = (call.problem.method(), call.problem.dynamics());
     let stages = method.stages();
     let elements = memory.drift.len();
@@ -255,10 +257,16 @@ fn carry_back<E: Element, S: Simd>(simd: S, tile: CarryBack<'_, E>) {
             .run(simd);
 
             Axpy { to: &mut memory.network.inputs[0], base: None, factor, direction: &state[..elements] }.run(simd);
-            let row = evaluation - steps.start * stages;
-            let gradient = &mut weight_gradient[row * parameters..(row + 1) * parameters];
+            let place = evaluation - steps.start * stages;
+            let gradient = &mut weight_gradient[place * parameters..(place + 1) * parameters];
             let weights = call.weights(evaluation, sample);
-            call.network.backward(simd, weights, &mut memory.network, kept, gradient);
+            match &mut row {
+                None => call.network.backward(simd, weights, &mut memory.network, kept, gradient),
+                Some(row) => {
+                    call.network.backward(simd, weights, &mut memory.network, kept, row);
+                    Add { to: gradient, from: row }.run(simd);
+                }
+            }
 
             let h = &mut memory.network.gradients[0][..elements];
             Accumulate { to: h, factor: 1.0, direction: &memory.sum[..elements] }.run(simd);

@@ -106,6 +106,64 @@ impl<E: Element> WithSimd for Accumulate<'_, E> {
     }
 }
 
+/// `to += from`, for slices of any length.
+pub(crate) struct Add<'a, E: Element> {
+    pub(crate) to: &'a mut [E],
+    pub(crate) from: &'a [E],
+}
+
+impl<E: Element> Add<'_, E> {
+    /// Runs with the target features of `simd`.
+    pub(crate) fn run<S: Simd>(self, simd: S) {
+        simd.vectorize(self);
+    }
+}
+
+impl<E: Element> WithSimd for Add<'_, E> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        for (to, &from) in self.to.iter_mut().zip(self.from) {
+            *to += from;
+        }
+    }
+}
+
+/// `gradient ← gradient · act'`, the derivative from what was kept of the argument.
+pub(crate) struct TimesSlope<'a, E: Element> {
+    pub(crate) activation: Activation,
+    pub(crate) value: &'a [E],
+    pub(crate) gradient: &'a mut [E],
+}
+
+impl<E: Element> TimesSlope<'_, E> {
+    /// Runs with the target features of `simd`.
+    pub(crate) fn run<S: Simd>(self, simd: S) {
+        simd.vectorize(self);
+    }
+}
+
+impl<E: Element> WithSimd for TimesSlope<'_, E> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        activation::dispatch::<E, _>(self.activation, WithSlope(simd, self));
+    }
+}
+
+struct WithSlope<'a, E: Element, S: Simd>(S, TimesSlope<'a, E>);
+
+impl<E: Element, S: Simd> WithFunction<E> for WithSlope<'_, E, S> {
+    type Output = ();
+    #[inline(always)]
+    fn with_function<F: Function<E>>(self, function: F) {
+        let Self(simd, TimesSlope { value, gradient, .. }) = self;
+        for (gradient, &value) in E::vectors_mut::<S>(gradient).iter_mut().zip(E::vectors::<S>(value)) {
+            *gradient = E::mul(simd, *gradient, function.restore(simd, value).1);
+        }
+    }
+}
+
 /// Returns `Σ to · other`, then `to ← factor · to`. Slices of any length.
 pub(crate) struct DotAndScale<'a, E: Element> {
     pub(crate) to: &'a mut [E],

@@ -59,7 +59,8 @@ impl Network {
         }
     }
 
-    fn from_layers(layers: Vec<Layer>, state: usize, output_order: Option<Vec<usize>>) -> Self {
+    /// The layers in order, for a state of `state` vectors.
+    pub(crate) fn from_layers(layers: Vec<Layer>, state: usize, output_order: Option<Vec<usize>>) -> Self {
         let mut parameters = 0;
         let place = |layer: &Layer| {
             let place = parameters;
@@ -110,7 +111,11 @@ impl Network {
             let input = E::vectors::<S>(&before[index]);
             if index == last {
                 let to = if self.output_order.is_some() { &mut workspace.permuted[..] } else { &mut *output };
-                layer.forward(simd, parameters, folded, input, E::vectors_mut::<S>(to), Finish::Keep);
+                let finish = match layer.activation {
+                    Activation::Identity => Finish::Keep,
+                    activation => Finish::Activate(activation),
+                };
+                layer.forward(simd, parameters, folded, input, E::vectors_mut::<S>(to), finish);
                 continue;
             }
             let next = E::vectors_mut::<S>(&mut after[0]);
@@ -130,7 +135,7 @@ impl Network {
         }
     }
 
-    /// Given the gradient of `f` in `workspace.gradients[0]` and `h` in `workspace.inputs[0]`: the gradient of the parameters in
+    /// Given the gradient of `f` (before the last layer's activation, if it has one) in `workspace.gradients[0]` and `h` in `workspace.inputs[0]`: the gradient of the parameters in
     /// `gradient`, and the gradient of `h` in `workspace.gradients[0]`. What the forward pass did not keep is computed again.
     pub(crate) fn backward<E: Element, S: Simd>(
         &self,

@@ -71,20 +71,20 @@ pub struct Solver<E> {
 
 /// A network for one size of tile, with memory that tiles have finished with.
 #[derive(Debug)]
-struct Prepared<E> {
-    network: Network,
+pub(crate) struct Prepared<E> {
+    pub(crate) network: Network,
     idle: [Mutex<Vec<TileMemory<E>>>; 2],
     /// Memory for the weights of a call.
-    folded: Mutex<Vec<FoldedWeights<E>>>,
+    pub(crate) folded: Mutex<Vec<FoldedWeights<E>>>,
 }
 
 /// A panic elsewhere cannot leave pooled memory in a state that matters: it is overwritten before it is read.
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Memory of a given length, from the pool if it has any: fresh memory costs a page fault every 4 KiB.
-fn take<E: Element>(pool: &Mutex<Vec<Buffer<E>>>, length: usize) -> Buffer<E> {
+pub(crate) fn take<E: Element>(pool: &Mutex<Vec<Buffer<E>>>, length: usize) -> Buffer<E> {
     let mut pool = lock(pool);
     let found = pool.iter().position(|memory| memory.len() == length);
     let pooled = found.map(|index| pool.swap_remove(index));
@@ -143,7 +143,7 @@ impl<E: Element> Solver<E> {
         self.check(inputs)?;
         let tiling = self.tiling(inputs);
         let prepared = self.prepare(&tiling);
-        let plan = self.plan(inputs, &tiling, &prepared.network);
+        let plan = self.plan(inputs.samples * tiling.tiles, &prepared.network);
         let length = plan.length * inputs.samples * tiling.tiles;
         let memory = take(&self.tapes, length);
         let mut tape = Tape { plan, memory, extents: (inputs.samples, inputs.batch), folded: Vec::new() };
@@ -171,7 +171,7 @@ impl<E: Element> Solver<E> {
         let requested = (inputs.samples, inputs.batch);
         let tiling = self.tiling(inputs);
         let prepared = self.prepare(&tiling);
-        if tape.extents != requested || tape.plan != self.plan(inputs, &tiling, &prepared.network) {
+        if tape.extents != requested || tape.plan != self.plan(inputs.samples * tiling.tiles, &prepared.network) {
             return Err(Error::ForeignTape { recorded: tape.extents, requested });
         }
         self.run_backward(inputs, &tape, final_gradient, gradients);
@@ -192,17 +192,18 @@ impl<E: Element> Solver<E> {
         inputs.time_scale.map_or(Ok(()), |scale| check_length("the time scale", batch, scale.len()))
     }
 
-    fn plan(&self, inputs: &Inputs<'_, E>, tiling: &Tiling, network: &Network) -> TapePlan {
-        let budget = self.settings.tape_budget / size_of::<E>() / (inputs.samples * tiling.tiles);
+    /// What to keep of one of so many solves of a tile.
+    pub(crate) fn plan(&self, solves: usize, network: &Network) -> TapePlan {
+        let budget = self.settings.tape_budget / size_of::<E>() / solves;
         let (steps, evaluations) = (self.problem.steps(), self.problem.evaluations());
         TapePlan::new(network, self.lanes, self.problem.components(), steps, evaluations, budget)
     }
 
-    fn tiling(&self, inputs: &Inputs<'_, E>) -> Tiling {
+    pub(crate) fn tiling(&self, inputs: &Inputs<'_, E>) -> Tiling {
         Tiling::new(self.problem.drift(), inputs.batch, self.lanes)
     }
 
-    fn prepare(&self, tiling: &Tiling) -> Arc<Prepared<E>> {
+    pub(crate) fn prepare(&self, tiling: &Tiling) -> Arc<Prepared<E>> {
         let mut prepared = lock(&self.prepared);
         let entry = prepared.entry(tiling.groups).or_insert_with(|| {
             let network = Network::new(self.problem.drift(), tiling.groups);
@@ -230,7 +231,7 @@ impl<E: Element> Solver<E> {
     }
 
     /// The weights of a call with time folded in; for the backward pass as well if asked for.
-    fn fold(&self, inputs: &Inputs<'_, E>, prepared: &Prepared<E>, backward: bool) -> FoldedWeights<E> {
+    pub(crate) fn fold(&self, inputs: &Inputs<'_, E>, prepared: &Prepared<E>, backward: bool) -> FoldedWeights<E> {
         let (samples, times, network) = (inputs.samples, &self.times, &prepared.network);
         let mut folded = lock(&prepared.folded).pop().unwrap_or_default();
         folded.resize_with(times.len() * samples, Vec::new);
@@ -241,7 +242,7 @@ impl<E: Element> Solver<E> {
         folded
     }
 
-    fn call<'a>(&'a self, inputs: &Inputs<'a, E>, network: &'a Network, folded: &'a FoldedWeights<E>) -> Call<'a, E> {
+    pub(crate) fn call<'a>(&'a self, inputs: &Inputs<'a, E>, network: &'a Network, folded: &'a FoldedWeights<E>) -> Call<'a, E> {
         let (weights, samples, xi) = (inputs.weights, inputs.samples, inputs.xi.to_f64());
         let (problem, times, factors) = (&self.problem, &self.times, &self.factors);
         Call { problem, network, times, factors, weights, folded, samples, xi }
@@ -369,6 +370,7 @@ impl<E: Element> Solver<E> {
                             tape: &tape.memory[task * tape.plan.length..(task + 1) * tape.plan.length],
                             adjoint,
                             weight_gradient,
+                            row: None,
                         });
                     });
                 });

@@ -11,7 +11,7 @@ const DENSE_GROUPS: usize = 8;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tiling {
     /// Examples of a batch.
-    batch: usize,
+    pub(crate) batch: usize,
     /// Examples of a vector.
     pub(crate) lanes: usize,
     /// Vectors of examples a tile.

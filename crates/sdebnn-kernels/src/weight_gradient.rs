@@ -1,8 +1,6 @@
 //! The gradient of a layer's weights: products of input and output gradient summed over pixels and examples.
 #![expect(clippy::needless_range_loop, reason = "register tiles read best with their row and column as indices")]
 
-use std::array;
-
 use pulp::{Simd, WithSimd};
 
 use crate::{contraction::WeightStrides, element::Element, pairing::Pairing};
@@ -194,7 +192,10 @@ impl<E: Element, S: Simd> Products<'_, E, S> {
                 let number = |r: usize| unsafe { *self.narrow.get_unchecked(x + r * lanes + lane) };
                 // Sixteen registers hold the sums, the fewer operands, and one of the others.
                 if R < C {
-                    let numbers: [_; R] = array::from_fn(|r| E::splat(simd, number(r)));
+                    let mut numbers = [sums[0][0]; R];
+                    for r in 0..R {
+                        numbers[r] = E::splat(simd, number(r));
+                    }
                     for c in 0..C {
                         let factor = factor(c);
                         for r in 0..R {
@@ -202,7 +203,10 @@ impl<E: Element, S: Simd> Products<'_, E, S> {
                         }
                     }
                 } else {
-                    let factors: [_; C] = array::from_fn(factor);
+                    let mut factors = [sums[0][0]; C];
+                    for c in 0..C {
+                        factors[c] = factor(c);
+                    }
                     for r in 0..R {
                         let number = E::splat(simd, number(r));
                         for c in 0..C {

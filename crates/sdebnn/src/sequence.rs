@@ -13,6 +13,8 @@ use crate::mlp::Mlp;
 use crate::model::{Law, Loss, SdeBnn};
 use crate::nfe::Nfe;
 use crate::random::Stream;
+use crate::solve::Problem;
+use crate::weights::WeightPath;
 
 /// An ODE-RNN whose block between frames has stochastic weights.
 ///
@@ -82,21 +84,13 @@ impl OdeRnn {
         let solver = &self.block.config().solver;
         self.block.with_problem(law, |problem| {
             let weights = problem.weight_path(solver, std::slice::from_ref(path));
-            let batch = frames.inputs.first().map_or(0, |frame| frame.dims()[0]);
-            let components = self.block.components();
-            let mut state =
-                Tensor::zeros([batch, self.hidden * components], (&problem.w0.device(), problem.w0.dtype()));
-            let mut outputs = Vec::with_capacity(frames.inputs.len());
-            for (frame, gap) in frames.inputs.iter().zip(&frames.gaps) {
-                let input = Tensor::cat(vec![state, frame.clone()], 1);
-                let updated = self.cell.forward(input, Activation::Tanh).tanh();
-                let start = updated.chunk(components, 1).into_iter().map(|c| c.unsqueeze::<3>()).collect();
-                let end = problem.carry(solver, &weights, start, Some(gap));
-                outputs.push(problem.dynamics.output(solver.t1, &end).squeeze_dim::<2>(0));
-                state = Tensor::cat(end.into_iter().map(|c| c.squeeze_dim::<2>(0)).collect(), 1);
-            }
-            let count = outputs.len();
-            let rows = self.readout.forward(Tensor::cat(outputs, 0), Activation::Identity);
+            let states = problem
+                .carry_sequence(solver, &weights, &self.cell, &frames.inputs, &frames.gaps)
+                .unwrap_or_else(|| self.states(&problem, &weights, frames));
+            let [count, components, batch, hidden] = states.dims();
+            let after = states.chunk(components, 1).into_iter().map(|c| c.reshape([1, count * batch, hidden])).collect();
+            let outputs = problem.dynamics.output(solver.t1, &after).squeeze_dim::<2>(0);
+            let rows = self.readout.forward(outputs, Activation::Identity);
             let features = rows.dims()[1];
             let predictions = rows.reshape([count, batch, features]);
             if !is_finite(&predictions) {
@@ -104,6 +98,23 @@ impl OdeRnn {
             }
             Ok(SequenceForward { predictions, kl: weights.kl.mean(), nfe: solver.fixed_nfe() })
         })
+    }
+
+    /// The state after every gap, `[frames, components, batch, hidden]`, operation by operation.
+    fn states(&self, problem: &Problem<'_>, weights: &WeightPath, frames: &Frames) -> Tensor<4> {
+        let solver = &self.block.config().solver;
+        let (components, batch) = (self.block.components(), frames.inputs[0].dims()[0]);
+        let mut state = Tensor::zeros([batch, self.hidden * components], (&problem.w0.device(), problem.w0.dtype()));
+        let mut states = Vec::with_capacity(frames.inputs.len());
+        for (frame, gap) in frames.inputs.iter().zip(&frames.gaps) {
+            let input = Tensor::cat(vec![state, frame.clone()], 1);
+            let updated = self.cell.forward(input, Activation::Tanh).tanh();
+            let start = updated.chunk(components, 1).into_iter().map(|c| c.unsqueeze::<3>()).collect();
+            let end = problem.carry(solver, weights, start, Some(gap));
+            states.push(Tensor::cat(end.clone(), 0));
+            state = Tensor::cat(end.into_iter().map(|c| c.squeeze_dim::<2>(0)).collect(), 1);
+        }
+        Tensor::stack(states, 0)
     }
 
     /// The negative ELBO: `mean NLL + kl_coef · KL`, for targets `[frames, batch, features]`.

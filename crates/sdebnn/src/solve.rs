@@ -8,9 +8,10 @@ use crate::controller::{Attempt, Controller, SolverConfig, StepDoubling, Verdict
 use crate::drift::Drift;
 use crate::dynamics::{Dynamics, Memory, State};
 use crate::error::{Component, SolveError};
-use crate::fused::{self, Kernel};
+use crate::fused::{self, Kernel, SequenceCall, SequenceTensors};
 use crate::joint::{Joint, Weights, is_finite};
 use crate::method::Tableau;
+use crate::mlp::Mlp;
 use crate::nfe::Nfe;
 use crate::weights::{Partition, StageWeights, WeightPath, WeightProcess, WeightSlope, WeightStep, combine};
 
@@ -140,13 +141,7 @@ impl Problem<'_> {
         start: State,
         time_scale: Option<&Tensor<1>>,
     ) -> State {
-        if solver.engine.allows_kernels(&self.w0.device(), self.w0.dtype())
-            && let (Some(drift), Some((dynamics, xi))) = (self.drift.kernel(), self.dynamics.kernel())
-        {
-            let problem = sdebnn_kernels::Problem::new(drift, dynamics, solver.method.kernel(), path.grid.clone())
-                .expect("a network and a grid that were checked when they were made");
-            let xi = xi.unwrap_or_else(|| Tensor::zeros([1], (&self.w0.device(), self.w0.dtype())));
-            let settings = sdebnn_kernels::Settings { tape_budget: solver.tape_mib << 20, ..Default::default() };
+        if let Some((problem, settings, xi)) = self.kernel(solver, path) {
             return fused::carry(problem, settings, start, path.stages.stacked(), xi, time_scale);
         }
         let (tableau, mut memory) = (solver.method.tableau(), Memory::default());
@@ -157,6 +152,48 @@ impl Problem<'_> {
             let step = ActivationStep { tableau, interval: (interval[0], interval[1]), stages, scale: scale.as_ref() };
             self.step_activations(step, &state, &mut memory, None).0
         })
+    }
+
+    /// Carries a state through sequences along a weight path: at every frame (`[batch, features]`) a cell whose activation, also after
+    /// its last layer, is tanh, across every gap (`[batch]`) the block. Returns the state after every gap,
+    /// `[frames, components, batch, features]`, or nothing if the kernels cannot do it.
+    pub(crate) fn carry_sequence(
+        &self,
+        solver: &SolverConfig,
+        path: &WeightPath,
+        cell: &Mlp,
+        frames: &[Tensor<2>],
+        gaps: &[Tensor<1>],
+    ) -> Option<Tensor<4>> {
+        let (problem, settings, xi) = self.kernel(solver, path)?;
+        let hidden = cell.layers[1..].iter().map(|layer| layer.weight.val().dims()[1]).collect();
+        matches!(problem.drift(), sdebnn_kernels::Drift::Dense { .. }).then(|| {
+            let tensors = SequenceTensors {
+                weights: path.stages.stacked(),
+                cell: cell.flat(),
+                frames: Tensor::stack(frames.to_vec(), 0),
+                xi,
+                gaps: Tensor::stack(gaps.to_vec(), 0),
+            };
+            fused::sequence(SequenceCall { problem, settings, hidden }, tensors)
+        })
+    }
+
+    /// The activations' part of the problem for the kernels, if they can solve it, and `ξ`.
+    fn kernel(
+        &self,
+        solver: &SolverConfig,
+        path: &WeightPath,
+    ) -> Option<(sdebnn_kernels::Problem, sdebnn_kernels::Settings, Tensor<1>)> {
+        let (device, dtype) = (self.w0.device(), self.w0.dtype());
+        if !solver.engine.allows_kernels(&device, dtype) {
+            return None;
+        }
+        let (drift, (dynamics, xi)) = (self.drift.kernel()?, self.dynamics.kernel()?);
+        let problem = sdebnn_kernels::Problem::new(drift, dynamics, solver.method.kernel(), path.grid.clone())
+            .expect("a network and a grid that were checked when they were made");
+        let settings = sdebnn_kernels::Settings { tape_budget: solver.tape_mib << 20, ..Default::default() };
+        Some((problem, settings, xi.unwrap_or_else(|| Tensor::zeros([1], (&device, dtype)))))
     }
 
     /// Solves once more, looking at every step, to say where a solve left the numbers.

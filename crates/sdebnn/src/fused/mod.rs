@@ -1,9 +1,11 @@
 //! The kernels as differentiable tensor operations on the CPU.
 
 mod carry;
+mod sequence;
 mod weight_path;
 
 pub(crate) use carry::carry;
+pub(crate) use sequence::{SequenceCall, SequenceTensors, sequence};
 pub(crate) use weight_path::weight_path;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
