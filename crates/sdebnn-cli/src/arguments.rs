@@ -12,6 +12,7 @@ use clap_complete::Shell;
   sdebnn train configs/digits.toml              a classifier of drawn digits, no download
   sdebnn data fetch mnist                       a data set, checked
   sdebnn reproduce mnist --budget quick         the paper's MNIST in a form for two cores
+  sdebnn train configs/walks.toml               motion that is drawn; --set data.name=npy for your own
   sdebnn completions bash > sdebnn.bash         completions for your shell"
 )]
 pub struct Arguments {
@@ -30,7 +31,7 @@ pub enum Command {
         #[command(subcommand)]
         experiment: Experiment,
     },
-    /// Train a model on images as a configuration file says.
+    /// Train a model on images or sequences as a configuration file says.
     ///
     /// The run directory holds config.toml (every key), metrics.jsonl (a line an epoch), an event file for TensorBoard,
     /// checkpoints/ (safetensors) and, at the end, summary.json. A run that was stopped, or killed, goes on exactly where
@@ -40,14 +41,19 @@ pub enum Command {
   sdebnn train configs/mnist-quick.toml --data data --out runs/mnist
   sdebnn train configs/mnist-quick.toml --data data --out runs/mnist --resume
   sdebnn train configs/mnist.toml --model sde-bnn --set train.epochs=3 --limit-train 5000
+  sdebnn train configs/walks.toml
+  sdebnn train configs/walks.toml --set data.name=npy --data my-recordings --out runs/mine
+
+Your own sequences are files *.npy in a folder, each an array [length, features] of floating-point numbers.
 
 Ctrl-C finishes the step, saves, and prints the command that goes on.")]
     Train(TrainArguments),
-    /// Evaluate a trained run: accuracy, NLL, Brier score, calibration, function evaluations.
+    /// Evaluate a trained run: accuracy, NLL, Brier score, calibration; of sequences, the error, and forecasts.
     #[command(after_help = "Examples:
   sdebnn eval runs/digits
   sdebnn eval runs/mnist --samples 32 --json
-  sdebnn eval runs/digits --split validation")]
+  sdebnn eval runs/digits --split validation
+  sdebnn eval runs/walks --forecast 32 --samples 50")]
     Eval(EvalArguments),
     /// Get and check data sets.
     #[command(after_help = "Examples:
@@ -90,10 +96,13 @@ The keys for --set are those of configs/toy.toml; a run's config.toml lists them
     Toy(ReproduceArguments),
     /// MNIST: both models, the paper's table and the accuracy by epoch.
     #[command(after_help = IMAGES_HELP)]
-    Mnist(ImagesArguments),
+    Mnist(GridArguments),
     /// CIFAR-10: both models, the paper's table and the accuracy by epoch.
     #[command(after_help = IMAGES_HELP)]
-    Cifar10(ImagesArguments),
+    Cifar10(GridArguments),
+    /// Walker2D: both models predict the next frame of a motion; test loss, function evaluations, gradients of the state.
+    #[command(after_help = WALKER_HELP)]
+    Walker2d(GridArguments),
 }
 
 const IMAGES_HELP: &str = "Examples:
@@ -105,8 +114,17 @@ Budgets: smoke, a minute, to see that it works (drawn digits stand in where the 
 cores, as configs/*-quick.toml say; paper, as configs/mnist.toml and configs/cifar10.toml say: days on two cores.
 A run that is there already is gone on with, or not repeated.";
 
+const WALKER_HELP: &str = "Examples:
+  sdebnn reproduce walker2d --budget smoke
+  sdebnn reproduce walker2d --budget quick --data data --out runs/walker2d-quick
+  sdebnn reproduce walker2d --budget quick --solver both --seeds 3
+
+Budgets: smoke, a minute, to see that it works (drawn walks stand in where the data set is missing); quick, for two
+cores, as configs/walker2d-quick.toml says; paper, as configs/walker2d.toml says.
+A run that is there already is gone on with, or not repeated.";
+
 #[derive(Args)]
-pub struct ImagesArguments {
+pub struct GridArguments {
     /// How much to run.
     #[arg(long, value_enum, default_value_t = BudgetName::Quick)]
     pub budget: BudgetName,
@@ -199,9 +217,18 @@ pub struct EvalArguments {
     /// Weight paths to average over (default: the configuration's).
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..))]
     pub samples: Option<u32>,
-    /// Which images.
+    /// Which examples.
     #[arg(long, value_enum, default_value_t = SplitName::Test)]
     pub split: SplitName,
+    /// Sequences: predict K frames beyond a test window, with bands, as forecast.csv, .svg and .png.
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub forecast: Option<u32>,
+    /// The test window of a forecast, from 0.
+    #[arg(long, value_name = "I", default_value_t = 0, requires = "forecast")]
+    pub window: usize,
+    /// Sequences: where gradient norms or a forecast are written (default: the run).
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
     /// Where the data sets are (default: SDEBNN_DATA, the configuration's data.dir, or ./data).
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,

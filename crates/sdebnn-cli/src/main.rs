@@ -3,9 +3,12 @@
 mod arguments;
 mod bench;
 mod data;
+mod grid;
 mod images;
 mod progress;
+mod sequences;
 mod stop;
+mod train;
 
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
@@ -45,8 +48,9 @@ fn run(arguments: Arguments) -> Result<()> {
         Command::Reproduce { experiment: Experiment::Cifar10(arguments) } => {
             images::reproduce(ImageSet::Cifar10, "cifar10", &arguments)
         }
-        Command::Train(arguments) => images::train(&arguments),
-        Command::Eval(arguments) => images::evaluate(&arguments),
+        Command::Reproduce { experiment: Experiment::Walker2d(arguments) } => sequences::reproduce(&arguments),
+        Command::Train(arguments) => train::train(&arguments),
+        Command::Eval(arguments) => train::evaluate(&arguments),
         Command::Data { action } => data::run(&action),
         Command::Bench { subject: Subject::Step(arguments) } => bench_step(&arguments),
         Command::Completions { shell } => {

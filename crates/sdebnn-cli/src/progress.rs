@@ -69,13 +69,14 @@ pub struct TrainProgress {
     quiet: bool,
     verbose: bool,
     steps: u64,
-    accuracy: Option<f64>,
+    /// What is known of the test set.
+    test: String,
     bar: ProgressBar,
 }
 
 impl TrainProgress {
     pub fn new(quiet: bool, verbose: bool) -> Self {
-        Self { quiet, verbose, steps: 0, accuracy: None, bar: ProgressBar::hidden() }
+        Self { quiet, verbose, steps: 0, test: String::new(), bar: ProgressBar::hidden() }
     }
 
     /// A line above the bar.
@@ -107,8 +108,7 @@ impl TrainObserver for TrainProgress {
 
     fn step(&mut self, step: u64, loss: f64, nfe_drift: f64) {
         self.bar.set_position(step);
-        let accuracy = self.accuracy.map_or(String::new(), |a| format!("  test {:.1} %", 100.0 * a));
-        self.bar.set_message(format!("loss {loss:.3}{accuracy}  NFE {nfe_drift:.0}"));
+        self.bar.set_message(format!("loss {loss:.3}{}  NFE {nfe_drift:.0}", self.test));
         if self.verbose {
             self.line(&format!("step {step}/{}  loss {loss:.4}  NFE {nfe_drift:.0}", self.steps));
         }
@@ -116,13 +116,17 @@ impl TrainObserver for TrainProgress {
 
     fn epoch(&mut self, epoch: u64, epochs: u64, metrics: &Map<String, Value>) {
         let number = |key: &str| metrics.get(key).and_then(Value::as_f64).unwrap_or(f64::NAN);
-        self.accuracy = Some(number("test_accuracy"));
+        let sequences = metrics.contains_key("test_mse");
+        let (percent, nll, ece) = (100.0 * number("test_accuracy"), number("test_nll"), number("test_ece"));
+        let (mse, no_change) = (number("test_mse"), number("test_no_change"));
+        let test;
+        (self.test, test) = match sequences {
+            true => (format!("  test {mse:.4}"), format!("test MSE {mse:.4} (no change {no_change:.4})")),
+            false => (format!("  test {percent:.1} %"), format!("test {percent:.2} %  NLL {nll:.4}  ECE {ece:.4}")),
+        };
         self.line(&format!(
-            "epoch {epoch}/{epochs}  loss {:.4}  test {:.2} %  NLL {:.4}  ECE {:.4}  NFE {:.0}  {:.0} s",
+            "epoch {epoch}/{epochs}  loss {:.4}  {test}  NFE {:.0}  {:.0} s",
             number("loss"),
-            100.0 * number("test_accuracy"),
-            number("test_nll"),
-            number("test_ece"),
             number("test_nfe_drift"),
             number("seconds")
         ));

@@ -53,6 +53,38 @@ pub enum Error {
         /// What is wrong with it.
         flaw: Flaw,
     },
+    /// Sequences that cannot be split.
+    #[error(
+        "{found} sequences cannot be split into training, validation and test sequences: at least {expected} are needed; add \
+         files, or set data.validation=0"
+    )]
+    TooFewSequences {
+        /// How many there are.
+        found: usize,
+        /// How many there must be.
+        expected: usize,
+    },
+    /// A sequence in which no window fits.
+    #[error(
+        "{name} is too short: {frames} frames, {kept} of them kept, where a window of {window} takes at least {}; set a smaller \
+         data.window, or leave the file out", window + 1
+    )]
+    TooShort {
+        /// The sequence.
+        name: String,
+        /// Its frames.
+        frames: usize,
+        /// Those that were not dropped.
+        kept: usize,
+        /// Input frames of a window.
+        window: usize,
+    },
+    /// A folder without files of sequences.
+    #[error("no files *.npy in {}; --data DIR or data.dir says where they are", folder.display())]
+    NoSequences {
+        /// The folder.
+        folder: PathBuf,
+    },
     /// A file that no address gave whole.
     #[error("cannot download {file}:{}", attempts.iter().map(|a| format!("\n  {a}")).collect::<String>())]
     Download {

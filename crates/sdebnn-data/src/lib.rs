@@ -17,7 +17,9 @@ pub mod order;
 pub mod random;
 pub mod sequences;
 pub mod walker;
+pub mod windows;
 
 pub use error::{Error, Flaw};
 pub use images::{ImageSets, Images, Normalisation};
 pub use sequences::Sequence;
+pub use windows::{WindowSets, Windows};

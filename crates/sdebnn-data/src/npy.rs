@@ -81,7 +81,8 @@ pub fn load(path: &Path) -> Result<Sequence, Error> {
         let flaw = Flaw::new(MOST_BYTES, "more bytes", format!("a file of at most {MOST_BYTES} bytes"));
         return Err(Error::Format { path: path.into(), flaw });
     }
-    parse(&bytes).map_err(Error::format(path))
+    let sequence = parse(&bytes).map_err(Error::format(path))?;
+    Ok(sequence.named(path.display().to_string()))
 }
 
 /// The dictionary, and where it begins.

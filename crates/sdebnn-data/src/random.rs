@@ -13,7 +13,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 pub enum Purpose {
     /// The order of an epoch: (epoch, 0).
     Order = 1,
-    /// The split into training and validation images: (0, 0).
+    /// The split into training, validation and test examples: (0, 0).
     Split = 2,
     /// Crop and flip of an image: (epoch, index).
     Augmentation = 3,
@@ -25,6 +25,8 @@ pub enum Purpose {
     Body = 6,
     /// One walk of that body: (index, 0).
     Walk = 7,
+    /// The frames of a sequence that are dropped: (index, 0).
+    Drop = 8,
 }
 
 /// A sequence of random numbers that belongs to one place.

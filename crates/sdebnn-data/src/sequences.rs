@@ -9,19 +9,35 @@ use crate::walker::FEATURES;
 /// Feature vectors at successive times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sequence {
+    name: String,
     features: usize,
     values: Vec<f64>,
 }
 
 impl Sequence {
-    /// A sequence of steps with `features` numbers each.
+    /// A sequence of steps with `features` numbers each, without a name.
     ///
     /// # Panics
     ///
     /// If `values` are not whole steps.
     pub fn new(features: usize, values: Vec<f64>) -> Self {
         assert!(features > 0 && values.len().is_multiple_of(features), "whole steps");
-        Self { features, values }
+        Self { name: String::new(), features, values }
+    }
+
+    /// The same with a name, by which errors call it.
+    pub fn named(self, name: impl Into<String>) -> Self {
+        Self { name: name.into(), ..self }
+    }
+
+    /// What errors call it: the file it was read from.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Keeps the first `len` steps.
+    pub fn truncate(&mut self, len: usize) {
+        self.values.truncate(len.saturating_mul(self.features));
     }
 
     /// How many numbers a step has.
@@ -81,7 +97,7 @@ pub fn walks(seed: u64, count: usize, len: usize) -> Vec<Sequence> {
                 vigour * gait.sum::<f64>() + swaying
             })
         });
-        Sequence::new(FEATURES, values.collect())
+        Sequence::new(FEATURES, values.collect()).named(format!("walk {index}"))
     };
     (0..count as u64).into_par_iter().map(walk).collect()
 }

@@ -7,18 +7,26 @@ use crate::Error;
 
 /// Reads `text` (of the file `name`), replaces the keys of `overrides` (`key.of.section=value`), and checks every key.
 pub fn read<T: DeserializeOwned>(name: &str, text: &str, overrides: &[String]) -> Result<T, Error> {
-    let fail = |source_name: &str, message: String| Error::Configuration { source_name: source_name.into(), message };
-    let mut table: Table = text.parse().map_err(|e: toml::de::Error| fail(name, e.to_string()))?;
-    for setting in overrides {
-        set(&mut table, setting).map_err(|message| fail(&format!("--set {setting}"), message))?;
-    }
-    serde_path_to_error::deserialize(table).map_err(|error| {
+    serde_path_to_error::deserialize(table(name, text, overrides)?).map_err(|error| {
         let path = error.path().to_string();
         let message = error.inner().to_string().replace('\n', " ");
         let sources: Vec<&String> = overrides.iter().filter(|s| concerns(s, &path)).collect();
         let source = sources.last().map_or_else(|| name.to_string(), |s| format!("--set {s}"));
         fail(&source, format!("`{path}`: {}", message.trim()))
     })
+}
+
+/// The keys of `text` (of the file `name`) with those of `overrides` in their place.
+pub(crate) fn table(name: &str, text: &str, overrides: &[String]) -> Result<Table, Error> {
+    let mut table: Table = text.parse().map_err(|e: toml::de::Error| fail(name, e.to_string()))?;
+    for setting in overrides {
+        set(&mut table, setting).map_err(|message| fail(&format!("--set {setting}"), message))?;
+    }
+    Ok(table)
+}
+
+fn fail(source_name: &str, message: String) -> Error {
+    Error::Configuration { source_name: source_name.into(), message }
 }
 
 /// Whether a setting is about the key `path` or something inside it.

@@ -18,8 +18,7 @@ impl RunDirectory {
     /// Opens (or makes) a directory for the run with this resolved configuration, which is written to `config.toml`. A directory with a run
     /// of another configuration is refused.
     pub fn open(path: &Path, config: &(impl Serialize + DeserializeOwned + PartialEq)) -> Result<Self, Error> {
-        let directory = Self { path: path.into() };
-        std::fs::create_dir_all(path).map_err(|error| Error::File { action: "make", path: path.into(), error })?;
+        let directory = Self::make(path)?;
         let text = toml::to_string(config)
             .map_err(|e| Error::Configuration { source_name: "config.toml".into(), message: e.to_string() })?;
         let file = directory.file("config.toml");
@@ -38,6 +37,12 @@ impl RunDirectory {
     /// A directory for files that belong to several runs.
     pub fn at(path: &Path) -> Self {
         Self { path: path.into() }
+    }
+
+    /// Such a directory, made if it is not there.
+    pub fn make(path: &Path) -> Result<Self, Error> {
+        std::fs::create_dir_all(path).map_err(|error| Error::File { action: "make", path: path.into(), error })?;
+        Ok(Self::at(path))
     }
 
     /// Keeps other processes from writing to the run until the file is closed, be it by `kill -9`.

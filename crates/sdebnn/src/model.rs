@@ -76,8 +76,35 @@ pub struct Loss {
     pub nll: Tensor<1>,
     /// The KL divergence, `[1]`, averaged over the weight samples.
     pub kl: Tensor<1>,
-    /// The function evaluations of the solve.
+    /// The function evaluations of all solves together.
     pub nfe: Nfe,
+    /// The number of solves: one a batch, or one a gap of sequences.
+    pub solves: usize,
+}
+
+impl Loss {
+    /// `mean NLL + kl_coef · KL`.
+    pub(crate) fn new(nll: Tensor<1>, kl: Tensor<1>, kl_coef: f64, nfe: Nfe, solves: usize) -> Self {
+        Self { total: nll.clone() + kl.clone().mul_scalar(kl_coef), nll, kl, nfe, solves }
+    }
+
+    /// The mean of the losses of several weight paths.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn mean(losses: Vec<Self>) -> Self {
+        let factor = 1.0 / losses.len() as f64;
+        let sum = losses.into_iter().reduce(|a, b| Self {
+            total: a.total + b.total,
+            nll: a.nll + b.nll,
+            kl: a.kl + b.kl,
+            nfe: a.nfe + b.nfe,
+            solves: a.solves + b.solves,
+        });
+        let Self { total, nll, kl, nfe, solves } = sum.expect("at least one loss");
+        let [total, nll, kl] = [total, nll, kl].map(|t| t.mul_scalar(factor));
+        Self { total, nll, kl, nfe, solves }
+    }
 }
 
 impl SdeBnn {
@@ -243,10 +270,6 @@ impl SdeBnn {
         let Forward { outputs, solution } = self.forward(x, Law::Posterior, paths)?;
         let log_scale = self.log_scale.as_ref().map(Param::val);
         let nll = self.config().likelihood.nll(outputs, target, log_scale);
-        let kl = match solution.martingale {
-            Some(martingale) => (solution.kl + martingale).mean(),
-            None => solution.kl.mean(),
-        };
-        Ok(Loss { total: nll.clone() + kl.clone().mul_scalar(kl_coef), nll, kl, nfe: solution.nfe })
+        Ok(Loss::new(nll, solution.mean_kl(), kl_coef, solution.nfe, 1))
     }
 }

@@ -35,6 +35,8 @@ pub struct Problem<'a> {
 pub struct Solution {
     /// The activations `h(T)`, `[samples, batch, features]`.
     pub output: Tensor<3>,
+    /// The whole state at `T`, momenta included.
+    pub state: State,
     /// The weights at `T`, `[samples, P]`.
     pub weights: Tensor<2>,
     /// `∫ ½‖u‖² dt`, `[samples]`.
@@ -45,6 +47,18 @@ pub struct Solution {
     pub nfe: Nfe,
     /// The attempted steps of an adaptive solve.
     pub attempts: Vec<Attempt>,
+}
+
+impl Solution {
+    /// The estimate of the KL divergence, averaged over the weight samples, `[1]`.
+    pub(crate) fn mean_kl(&self) -> Tensor<1> {
+        mean_kl(&self.kl, self.martingale.as_ref())
+    }
+}
+
+/// `∫ ½‖u‖² dt`, with `∫ u·dB` added where there is one, averaged over the weight samples, `[1]`.
+pub(crate) fn mean_kl(kl: &Tensor<1>, martingale: Option<&Tensor<1>>) -> Tensor<1> {
+    martingale.map_or_else(|| kl.clone(), |martingale| kl.clone() + martingale.clone()).mean()
 }
 
 /// What a step of the activations is given.
@@ -82,9 +96,10 @@ impl Problem<'_> {
         paths: &[P],
     ) -> Result<Solution, SolveError> {
         assert_eq!(input.dims()[0], paths.len(), "samples of input and paths");
+        let start = self.dynamics.start(input);
         match solver.controller {
-            Controller::Fixed => self.solve_fixed(solver, input, paths),
-            Controller::StepDoubling => self.solve_step_doubling(solver, input, paths),
+            Controller::Fixed => self.solve_fixed(solver, start, paths),
+            Controller::StepDoubling => self.solve_adaptive(solver, start, paths, None),
         }
     }
 
@@ -92,16 +107,17 @@ impl Problem<'_> {
     fn solve_fixed<P: BrownianPath>(
         &self,
         solver: &SolverConfig,
-        input: Tensor<3>,
+        start: State,
         paths: &[P],
     ) -> Result<Solution, SolveError> {
         let path = self.weight_path(solver, paths);
-        let state = self.carry(solver, &path, self.dynamics.start(input.clone()), None);
+        let state = self.carry(solver, &path, start.clone(), None);
         if !(is_finite(&path.end) && is_finite(&path.kl) && state.iter().all(is_finite)) {
-            return Err(self.find_not_finite(solver, input, paths));
+            return Err(self.find_not_finite(solver, start, paths));
         }
         Ok(Solution {
             output: self.dynamics.output(solver.t1, &state),
+            state,
             weights: path.end,
             kl: path.kl,
             martingale: path.martingale,
@@ -141,67 +157,71 @@ impl Problem<'_> {
         start: State,
         time_scale: Option<&Tensor<1>>,
     ) -> State {
-        if let Some((problem, settings, xi)) = self.kernel(solver, path) {
+        if let Some((problem, settings, xi)) = self.kernel(solver, path.grid.clone()) {
             return fused::carry(problem, settings, start, path.stages.stacked(), xi, time_scale);
         }
         let (tableau, mut memory) = (solver.method.tableau(), Memory::default());
         let stages = path.stages.listed(solver.steps * tableau.nodes.len());
         let steps = path.grid.windows(2).zip(stages.chunks(tableau.nodes.len()));
-        let scale = time_scale.map(|scale| scale.clone().reshape([1, -1, 1]));
+        let scale = time_scale.map(by_example);
         steps.fold(start, |state, (interval, stages)| {
             let step = ActivationStep { tableau, interval: (interval[0], interval[1]), stages, scale: scale.as_ref() };
             self.step_activations(step, &state, &mut memory, None).0
         })
     }
 
-    /// Carries a state through sequences along a weight path: at every frame (`[batch, features]`) a cell whose activation, also after
-    /// its last layer, is tanh, across every gap (`[batch]`) the block. Returns the state after every gap,
-    /// `[frames, components, batch, features]`, or nothing if the kernels cannot do it.
-    pub(crate) fn carry_sequence(
+    /// Carries a state through sequences along one weight path on the fixed grid: at every frame (`[batch, features]`) a cell whose
+    /// layers, the last too, are followed by tanh, across every gap (`[batch]`) the block. Returns the state after every gap,
+    /// `[frames, components, batch, features]`, and the weights, or nothing if the kernels cannot do it.
+    pub(crate) fn carry_sequence<P: BrownianPath>(
         &self,
         solver: &SolverConfig,
-        path: &WeightPath,
         cell: &Mlp,
         frames: &[Tensor<2>],
         gaps: &[Tensor<1>],
-    ) -> Option<Tensor<4>> {
-        let (problem, settings, xi) = self.kernel(solver, path)?;
+        path: &P,
+    ) -> Option<(Tensor<4>, WeightPath)> {
+        let (problem, settings, xi) = self.kernel(solver, solver.grid())?;
+        let dense = matches!(problem.drift(), sdebnn_kernels::Drift::Dense { .. });
+        if !dense || solver.controller != Controller::Fixed || frames.is_empty() {
+            return None;
+        }
         let hidden = cell.layers[1..].iter().map(|layer| layer.weight.val().dims()[1]).collect();
-        matches!(problem.drift(), sdebnn_kernels::Drift::Dense { .. }).then(|| {
-            let tensors = SequenceTensors {
-                weights: path.stages.stacked(),
-                cell: cell.flat(),
-                frames: Tensor::stack(frames.to_vec(), 0),
-                xi,
-                gaps: Tensor::stack(gaps.to_vec(), 0),
-            };
-            fused::sequence(SequenceCall { problem, settings, hidden }, tensors)
-        })
+        let weights = self.weight_path(solver, std::slice::from_ref(path));
+        let tensors = SequenceTensors {
+            weights: weights.stages.stacked(),
+            cell: cell.flat(),
+            frames: Tensor::stack(frames.to_vec(), 0),
+            xi,
+            gaps: Tensor::stack(gaps.to_vec(), 0),
+        };
+        Some((fused::sequence(SequenceCall { problem, settings, hidden }, tensors), weights))
     }
 
     /// The activations' part of the problem for the kernels, if they can solve it, and `ξ`.
     fn kernel(
         &self,
         solver: &SolverConfig,
-        path: &WeightPath,
+        grid: Vec<f64>,
     ) -> Option<(sdebnn_kernels::Problem, sdebnn_kernels::Settings, Tensor<1>)> {
         let (device, dtype) = (self.w0.device(), self.w0.dtype());
         if !solver.engine.allows_kernels(&device, dtype) {
             return None;
         }
         let (drift, (dynamics, xi)) = (self.drift.kernel()?, self.dynamics.kernel()?);
-        let problem = sdebnn_kernels::Problem::new(drift, dynamics, solver.method.kernel(), path.grid.clone())
+        let problem = sdebnn_kernels::Problem::new(drift, dynamics, solver.method.kernel(), grid)
             .expect("a network and a grid that were checked when they were made");
         let settings = sdebnn_kernels::Settings { tape_budget: solver.tape_mib << 20, ..Default::default() };
         Some((problem, settings, xi.unwrap_or_else(|| Tensor::zeros([1], (&device, dtype)))))
     }
 
     /// Solves once more, looking at every step, to say where a solve left the numbers.
-    fn find_not_finite<P: BrownianPath>(&self, solver: &SolverConfig, input: Tensor<3>, paths: &[P]) -> SolveError {
-        let (tableau, mut memory, mut joint) = (solver.method.tableau(), Memory::default(), self.start(input));
+    fn find_not_finite<P: BrownianPath>(&self, solver: &SolverConfig, start: State, paths: &[P]) -> SolveError {
+        let (tableau, mut memory) = (solver.method.tableau(), Memory::default());
+        let mut joint = Joint { weights: self.start_weights(paths.len()), activations: start };
         for interval in solver.grid().windows(2) {
             let noise = self.noise(paths, interval[0], interval[1]);
-            self.step(tableau, (interval[0], interval[1]), &mut joint, noise, &mut memory, None);
+            self.step(tableau, (interval[0], interval[1]), &mut joint, noise, None, &mut memory, None);
             if let Some(component) = joint.not_finite() {
                 return SolveError::NotFinite { t: interval[1], component };
             }
@@ -209,17 +229,22 @@ impl Problem<'_> {
         SolveError::NotFinite { t: solver.t1, component: Component::Activations }
     }
 
-    fn solve_step_doubling<P: BrownianPath>(
+    /// Solves weights and activations together from a state at `t0`, with steps that step doubling chooses. `time_scale` (`[batch]`)
+    /// multiplies the vector field of each example, as in [`carry`](Self::carry).
+    pub fn solve_adaptive<P: BrownianPath>(
         &self,
         solver: &SolverConfig,
-        input: Tensor<3>,
+        start: State,
         paths: &[P],
+        time_scale: Option<&Tensor<1>>,
     ) -> Result<Solution, SolveError> {
         let tableau = solver.method.tableau();
         // The parity of "skip" must be the same at both first evaluations for one to serve for the other.
         let shares_first = tableau.nodes.len().is_multiple_of(2);
         let mut control = StepDoubling::new(solver.initial_step, solver.dt_min);
-        let (mut t, mut joint) = (solver.t0, self.start(input));
+        let scale = time_scale.map(by_example);
+        let scale = scale.as_ref();
+        let (mut t, mut joint) = (solver.t0, Joint { weights: self.start_weights(paths.len()), activations: start });
         let (mut memory, mut attempts) = (Memory::default(), Vec::new());
         while t < solver.t1 {
             if attempts.len() == solver.max_attempts {
@@ -228,11 +253,11 @@ impl Problem<'_> {
             let end = (t + control.step()).min(solver.t1);
             let middle = 0.5 * (t + end);
             let mut full = joint.clone();
-            let first = self.step(tableau, (t, end), &mut full, self.noise(paths, t, end), &mut memory, None);
+            let first = self.step(tableau, (t, end), &mut full, self.noise(paths, t, end), scale, &mut memory, None);
             let mut halves = joint.clone();
             let first = shares_first.then_some(first);
-            self.step(tableau, (t, middle), &mut halves, self.noise(paths, t, middle), &mut memory, first);
-            self.step(tableau, (middle, end), &mut halves, self.noise(paths, middle, end), &mut memory, None);
+            self.step(tableau, (t, middle), &mut halves, self.noise(paths, t, middle), scale, &mut memory, first);
+            self.step(tableau, (middle, end), &mut halves, self.noise(paths, middle, end), scale, &mut memory, None);
 
             let error = full.distance(&halves, solver.atol, solver.rtol);
             if !error.is_finite() {
@@ -257,16 +282,13 @@ impl Problem<'_> {
         };
         Ok(Solution {
             output: self.dynamics.output(solver.t1, &joint.activations),
+            state: joint.activations,
             weights: self.whole(&joint.weights, paths.len()),
             kl: joint.weights.kl,
             martingale: joint.weights.martingale,
             nfe,
             attempts,
         })
-    }
-
-    fn start(&self, input: Tensor<3>) -> Joint {
-        Joint { weights: self.start_weights(input.dims()[0]), activations: self.dynamics.start(input) }
     }
 
     fn start_weights(&self, samples: usize) -> Weights {
@@ -303,18 +325,20 @@ impl Problem<'_> {
         Tensor::from_data(data, (&self.w0.device(), self.w0.dtype()))
     }
 
+    #[allow(clippy::too_many_arguments, reason = "a step of a joint state has two halves")]
     fn step(
         &self,
         tableau: &Tableau,
         interval: (f64, f64),
         joint: &mut Joint,
         noise: Tensor<2>,
+        scale: Option<&Tensor<3>>,
         memory: &mut Memory,
         first: Option<FirstEvaluation>,
     ) -> FirstEvaluation {
         let (weights, activations) = first.map_or((None, None), |f| (f.weights, Some(f.activations)));
         let (stages, weights) = self.step_weights(tableau, interval, &mut joint.weights, noise, weights);
-        let step = ActivationStep { tableau, interval, stages: &stages, scale: None };
+        let step = ActivationStep { tableau, interval, stages: &stages, scale };
         let (state, activations) = self.step_activations(step, &joint.activations, memory, activations);
         joint.activations = state;
         FirstEvaluation { weights, activations }
@@ -378,6 +402,11 @@ impl Problem<'_> {
         }
         (advance(state, t1 - t0, tableau.weights, &slopes), first)
     }
+}
+
+/// A number an example in the shape of the activations, `[1, batch, 1]`.
+fn by_example(numbers: &Tensor<1>) -> Tensor<3> {
+    numbers.clone().reshape([1, -1, 1])
 }
 
 /// `y + Δt Σᵢ cᵢ fᵢ` for every component of the activations.

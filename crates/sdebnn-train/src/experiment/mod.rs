@@ -1,6 +1,9 @@
 //! The experiments of the paper.
 
+pub mod grid;
 pub mod images;
+pub mod run;
+pub mod sequences;
 pub mod toy;
 
 use serde::{Deserialize, Serialize};

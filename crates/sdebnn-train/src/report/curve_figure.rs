@@ -1,10 +1,13 @@
-//! A metric by epoch, one line a run.
+//! A number against epochs or time, one line a run.
 
 use kuva::prelude::*;
 
 use crate::error::Error;
 use crate::experiment::ModelName;
 use crate::run_directory::RunDirectory;
+
+/// More points than this are drawn as a line without dots.
+const DOTS: usize = 40;
 
 /// A blue and a red that colour-blind readers tell apart (Tol's vibrant scheme): the models' colours in every figure.
 fn color(model: ModelName) -> &'static str {
@@ -14,15 +17,34 @@ fn color(model: ModelName) -> &'static str {
     }
 }
 
-/// A metric by epoch, one line a run.
+/// One line of a figure.
+#[derive(Clone, Debug)]
+pub struct Curve {
+    /// The model, which decides the colour.
+    pub model: ModelName,
+    /// Whether the line is dashed.
+    pub dashed: bool,
+    /// What the legend says.
+    pub legend: String,
+    /// Its points.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// Lines in one system of axes.
 #[derive(Debug)]
 pub struct CurveFigure<'a> {
     /// The title.
     pub title: &'a str,
-    /// The metric, with its unit.
+    /// What is along the horizontal axis, with its unit.
+    pub x_label: &'a str,
+    /// What is along the vertical axis, with its unit.
     pub y_label: &'a str,
-    /// Model, legend, and a value after each epoch.
-    pub curves: Vec<(ModelName, String, Vec<f64>)>,
+    /// Whether the vertical axis is logarithmic.
+    pub log_y: bool,
+    /// The lines.
+    pub curves: Vec<Curve>,
+    /// A value to compare with, and what the legend says of it.
+    pub level: Option<(&'a str, f64)>,
 }
 
 impl CurveFigure<'_> {
@@ -32,25 +54,34 @@ impl CurveFigure<'_> {
     }
 
     fn plots(&self) -> Vec<Plot> {
-        let line = |(model, legend, values): &(ModelName, String, Vec<f64>)| {
-            let points = values.iter().enumerate().map(|(epoch, value)| (epoch as f64 + 1.0, *value));
-            let (line, dots) = (LinePlot::new().with_data(points.clone()), ScatterPlot::new().with_data(points));
-            [
-                Plot::Line(line.with_color(color(*model)).with_stroke_width(2.5).with_legend(legend.as_str())),
-                Plot::Scatter(dots.with_color(color(*model)).with_size(3.0)),
-            ]
-        };
-        self.curves.iter().flat_map(line).collect()
+        let mut plots = Vec::new();
+        for Curve { model, dashed, legend, points } in &self.curves {
+            let line = LinePlot::new().with_data(points.iter().copied()).with_color(color(*model));
+            let line = line.with_stroke_width(2.5).with_legend(legend.as_str());
+            plots.push(Plot::Line(if *dashed { line.with_dashed() } else { line }));
+            if points.len() <= DOTS {
+                let dots = ScatterPlot::new().with_data(points.iter().copied());
+                plots.push(Plot::Scatter(dots.with_color(color(*model)).with_size(3.0)));
+            }
+        }
+        if let Some((legend, level)) = self.level {
+            let xs = || self.curves.iter().flat_map(|curve| curve.points.iter().map(|(x, _)| *x));
+            let ends = [xs().fold(f64::INFINITY, f64::min), xs().fold(f64::NEG_INFINITY, f64::max)];
+            let line = LinePlot::new().with_data(ends.map(|x| (x, level))).with_color("#777777").with_dotted();
+            plots.push(Plot::Line(line.with_stroke_width(2.0).with_legend(legend)));
+        }
+        plots
     }
 
     fn layout(&self) -> Layout {
-        Layout::auto_from_plots(&self.plots())
+        let layout = Layout::auto_from_plots(&self.plots())
             .with_title(self.title)
-            .with_x_label("epoch")
+            .with_x_label(self.x_label)
             .with_y_label(self.y_label)
             .with_width(760.0)
             .with_height(420.0)
             .with_legend_position(LegendPosition::OutsideBottomColumns)
-            .with_legend_box(false)
+            .with_legend_box(false);
+        if self.log_y { layout.with_log_y() } else { layout }
     }
 }

@@ -38,6 +38,35 @@ pub struct TrainConfig {
     pub checkpoint_every: u64,
 }
 
+/// Evaluation, as it stands in a configuration file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EvaluateConfig {
+    /// Weight paths after each epoch.
+    pub samples: usize,
+    /// Weight paths at the end of the run.
+    pub final_samples: usize,
+    /// Examples at a time.
+    pub batch: usize,
+}
+
+impl Default for EvaluateConfig {
+    fn default() -> Self {
+        Self { samples: 1, final_samples: 10, batch: 128 }
+    }
+}
+
+impl EvaluateConfig {
+    /// Whether the configuration can be used.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let check = ConfigError::unless;
+        let Self { samples, final_samples, batch } = self;
+        check(*samples > 0, "evaluate.samples", samples, "at least 1")?;
+        check(*final_samples > 0, "evaluate.final_samples", final_samples, "at least 1")?;
+        check(*batch > 0, "evaluate.batch", batch, "at least 1")
+    }
+}
+
 fn one() -> usize {
     1
 }

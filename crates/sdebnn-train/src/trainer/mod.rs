@@ -4,7 +4,7 @@ mod config;
 mod state;
 mod task;
 
-pub use config::TrainConfig;
+pub use config::{EvaluateConfig, TrainConfig};
 pub use task::{Evaluation, MeanNfe, Split, Task};
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -224,7 +224,7 @@ impl<T: Task> Trainer<'_, T> {
             now.loss += share * loss.total.clone().into_scalar::<f64>();
             now.nll += share * loss.nll.into_scalar::<f64>();
             now.kl += share * loss.kl.into_scalar::<f64>();
-            now.nfe.add(share, &loss.nfe);
+            now.nfe.add(share, &loss.nfe, loss.solves);
             if !now.loss.is_finite() {
                 return Err(Error::NotFinite { what: "loss", step, epoch });
             }
@@ -287,6 +287,11 @@ impl<T: Task> Trainer<'_, T> {
         for (split, found) in evaluations.into_iter().filter_map(|(split, found)| Some((split, found?))) {
             let found = found.values.iter().copied().chain(found.nfe.values());
             values.extend(found.map(|(key, value)| (format!("{}_{key}", split.key()), value)));
+        }
+        if self.task.solves() > 1 {
+            let mut add = |key: &str, nfe_drift: f64| values.push((key.into(), nfe_drift * self.task.solves() as f64));
+            add("nfe_drift_per_sequence", nfe.nfe_drift / steps);
+            add("test_nfe_drift_per_sequence", test.nfe.nfe_drift);
         }
         values.extend(self.task.curve_values(&state.curve).into_iter().map(|(key, value)| (key.into(), value)));
         let mut row = Map::from_iter([("epoch".into(), epoch.into()), ("step".into(), state.step.into())]);

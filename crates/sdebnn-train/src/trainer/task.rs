@@ -55,13 +55,14 @@ pub struct MeanNfe {
 }
 
 impl MeanNfe {
-    /// Adds a solve that counts `weight` times.
-    pub fn add(&mut self, weight: f64, nfe: &Nfe) {
-        self.nfe_drift += weight * nfe.drift as f64;
-        self.nfe_diffusion += weight * nfe.diffusion as f64;
-        self.attempts += weight * nfe.attempts as f64;
-        self.accepted += weight * nfe.accepted as f64;
-        self.rejected += weight * nfe.rejected as f64;
+    /// Adds the mean of some solves, which counts `weight` times; `nfe` are those of all of them together.
+    pub fn add(&mut self, weight: f64, nfe: &Nfe, solves: usize) {
+        let mean = |count: usize| weight * (count as f64 / solves as f64);
+        self.nfe_drift += mean(nfe.drift);
+        self.nfe_diffusion += mean(nfe.diffusion);
+        self.attempts += mean(nfe.attempts);
+        self.accepted += mean(nfe.accepted);
+        self.rejected += mean(nfe.rejected);
     }
 
     /// The mean of what was added, if its weights sum to `total`.
@@ -104,6 +105,11 @@ pub trait Task {
 
     /// The loss of a batch.
     fn loss(&self, model: &Self::Model, batch: &Self::Batch, kl_coef: f64, noise: Stream) -> Result<Loss, SolveError>;
+
+    /// Solves that an example takes: the gaps of a sequence.
+    fn solves(&self) -> usize {
+        1
+    }
 
     /// Whether there are examples to choose the best parameters by, other than the test set.
     fn has_validation(&self) -> bool;

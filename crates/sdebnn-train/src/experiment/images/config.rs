@@ -1,15 +1,14 @@
 use std::path::PathBuf;
 
 use sdebnn::ConfigError;
-use sdebnn::config::{DynamicsConfig, ModelConfig};
+use sdebnn::config::ModelConfig;
 use sdebnn::likelihood::Likelihood;
 use sdebnn_data::{ImageSets, cifar, digits, idx};
 use serde::{Deserialize, Serialize};
 
 use crate::configuration;
 use crate::error::Error;
-use crate::experiment::ModelName;
-use crate::trainer::TrainConfig;
+use crate::trainer::{EvaluateConfig, TrainConfig};
 
 /// A classification of images as data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,6 +37,11 @@ pub enum ImageSet {
     Cifar10,
     /// Drawn digits, 1 × 28 × 28: in place of a download.
     Digits,
+}
+
+impl ImageSet {
+    /// The names in configurations.
+    pub const NAMES: [&str; 3] = ["mnist", "cifar10", "digits"];
 }
 
 /// The data set.
@@ -83,27 +87,8 @@ impl DataConfig {
     }
 }
 
-/// Evaluation.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct EvaluateConfig {
-    /// Weight paths after each epoch.
-    pub samples: usize,
-    /// Weight paths at the end of the run.
-    pub final_samples: usize,
-    /// Images at a time.
-    pub batch: usize,
-}
-
-impl Default for EvaluateConfig {
-    fn default() -> Self {
-        Self { samples: 1, final_samples: 10, batch: 128 }
-    }
-}
-
 impl ImagesConfig {
-    /// Reads a configuration file, with keys replaced.
-    pub fn read(name: &str, text: &str, overrides: &[String]) -> Result<Self, Error> {
+    pub(super) fn read_checked(name: &str, text: &str, overrides: &[String]) -> Result<Self, Error> {
         let config: Self = configuration::read(name, text, overrides)?;
         config.validate().map_err(|e| Error::config(name, "", e))?;
         config.model.validate().map_err(|e| Error::config(name, "model.", e))?;
@@ -113,24 +98,11 @@ impl ImagesConfig {
     fn validate(&self) -> Result<(), ConfigError> {
         let check = ConfigError::unless;
         self.train.validate()?;
-        let EvaluateConfig { samples, final_samples, batch } = &self.evaluate;
-        check(*samples > 0, "evaluate.samples", samples, "at least 1")?;
-        check(*final_samples > 0, "evaluate.final_samples", final_samples, "at least 1")?;
-        check(*batch > 0, "evaluate.batch", batch, "at least 1")?;
+        self.evaluate.validate()?;
         let DataConfig { limit_train, limit_test, .. } = &self.data;
         check(*limit_train != Some(0), "data.limit_train", limit_train, "at least 1")?;
         check(*limit_test != Some(0), "data.limit_test", limit_test, "at least 1")?;
         let classes = self.model.likelihood == Likelihood::Categorical;
         check(classes, "model.likelihood", &self.model.likelihood, "kind = \"categorical\" for a classification")
-    }
-
-    /// The same with the dynamics of another model.
-    pub fn with_model(&self, name: ModelName) -> Self {
-        let dynamics = match (name, &self.model.dynamics) {
-            (ModelName::SdeBnn, _) => DynamicsConfig::FirstOrder {},
-            (ModelName::Nesterov, found @ DynamicsConfig::Nesterov { .. }) => found.clone(),
-            (ModelName::Nesterov, _) => DynamicsConfig::nesterov(),
-        };
-        Self { model: ModelConfig { dynamics, ..self.model.clone() }, ..self.clone() }
     }
 }

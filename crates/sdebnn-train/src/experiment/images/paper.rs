@@ -5,36 +5,8 @@ use sdebnn::config::DriftConfig;
 use super::config::{ImageSet, ImagesConfig};
 use crate::error::Error;
 use crate::experiment::ModelName;
-
-/// How much of an experiment to run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Budget {
-    /// To see that everything works.
-    Smoke,
-    /// What two cores can do.
-    Quick,
-    /// As the paper has it.
-    Paper,
-}
-
-/// How the steps are chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SolverName {
-    /// Equal steps.
-    Fixed,
-    /// Steps that keep to a tolerance, by step doubling.
-    Adaptive,
-}
-
-impl SolverName {
-    /// Its name in files and tables.
-    pub fn key(self) -> &'static str {
-        match self {
-            Self::Fixed => "fixed",
-            Self::Adaptive => "adaptive",
-        }
-    }
-}
+use crate::experiment::grid::{Budget, SolverName};
+use crate::experiment::run::Experiment;
 
 /// The configuration of one run of the paper's grid.
 pub fn config(
@@ -62,18 +34,11 @@ pub fn config(
         let small = ["data.limit_train=256", "data.limit_test=128", "train.epochs=2", "evaluate.final_samples=2"];
         settings.extend(small.map(String::from));
     }
-    if solver == SolverName::Adaptive {
-        let tolerance = if set == ImageSet::Cifar10 { 5e-3 } else { 1e-3 };
-        settings.extend([
-            "model.solver.controller=step-doubling".into(),
-            format!("model.solver.atol={tolerance}"),
-            format!("model.solver.rtol={tolerance}"),
-        ]);
-        if set == ImageSet::Cifar10 {
-            settings.push("model.drift.activation=swish".into());
-            if budget == Budget::Paper {
-                settings.push("train.epochs=300".into());
-            }
+    settings.extend(solver.settings(if set == ImageSet::Cifar10 { 5e-3 } else { 1e-3 }));
+    if solver == SolverName::Adaptive && set == ImageSet::Cifar10 {
+        settings.push("model.drift.activation=swish".into());
+        if budget == Budget::Paper {
+            settings.push("train.epochs=300".into());
         }
     }
     Ok(ImagesConfig::read(name, text, &settings)?.with_model(model))

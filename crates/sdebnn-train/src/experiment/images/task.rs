@@ -14,14 +14,8 @@ use sdebnn_data::{Images, Normalisation};
 use super::config::ImagesConfig;
 use crate::classification::{Classification, auc_of_curve};
 use crate::error::Error;
+use crate::experiment::run::Purpose;
 use crate::trainer::{Evaluation, MeanNfe, Split, Task};
-
-/// What each random stream of a run is for.
-enum Purpose {
-    Init,
-    TrainNoise,
-    EvaluationNoise,
-}
 
 /// A classification of images with its data.
 pub(super) struct ImagesTask {
@@ -57,7 +51,7 @@ impl ImagesTask {
     }
 
     fn stream(&self, purpose: Purpose) -> Stream {
-        Stream::root(self.config.seed).child(purpose as u64)
+        purpose.stream(self.config.seed)
     }
 
     /// Decides the weight paths of training.
@@ -93,7 +87,7 @@ impl ImagesTask {
             let probabilities: Vec<f32> =
                 probabilities.into_data().try_into_vec().expect("32-bit floating-point numbers");
             sums.add(&probabilities, &batch.labels.iter().map(|&label| label.into()).collect::<Vec<_>>());
-            nfe.add(count as f64, &found.solution.nfe);
+            nfe.add(count as f64, &found.solution.nfe, 1);
         }
         Ok(Some((sums, nfe.divided_by(images.len() as f64))))
     }

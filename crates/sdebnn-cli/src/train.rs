@@ -1,0 +1,109 @@
+//! `sdebnn train` and `sdebnn eval`: what the experiments share. The data set of a configuration decides which it is of.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use sdebnn_train::experiment::ModelName;
+use sdebnn_train::experiment::images::ImagesConfig;
+use sdebnn_train::experiment::run::{Experiment, Kind, configuration_of, kind};
+use sdebnn_train::experiment::sequences::SequencesConfig;
+use sdebnn_train::run_directory::RunDirectory;
+use sdebnn_train::trainer::Split;
+use serde_json::Value;
+
+use crate::arguments::{Common, EvalArguments, OneModel, SplitName, TrainArguments};
+use crate::progress::TrainProgress;
+use crate::stop::{self, Stopped};
+use crate::{data_directory, images, print, sequences, use_threads};
+
+/// `sdebnn train`.
+pub fn train(arguments: &TrainArguments) -> Result<()> {
+    let path = &arguments.config;
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    match kind(&path.display().to_string(), &text, &arguments.set)? {
+        Kind::Images => train_on::<ImagesConfig>(arguments, &text, images::summary_text),
+        Kind::Sequences => train_on::<SequencesConfig>(arguments, &text, sequences::summary_text),
+    }
+}
+
+fn train_on<E: Experiment>(
+    arguments: &TrainArguments,
+    text: &str,
+    summary_text: impl FnOnce(&E::Summary) -> String,
+) -> Result<()> {
+    use_threads(arguments.common.threads)?;
+    stop::flag()?;
+    let path = &arguments.config;
+    let mut settings = arguments.set.clone();
+    settings.extend(arguments.limit_train.map(|n| format!("data.limit_train={n}")));
+    settings.extend(arguments.limit_test.map(|n| format!("data.limit_test={n}")));
+    let mut config = E::read(&path.display().to_string(), text, &settings)?;
+    if let Some(model) = arguments.model {
+        config = config.with_model(match model {
+            OneModel::SdeBnn => ModelName::SdeBnn,
+            OneModel::Nesterov => ModelName::Nesterov,
+        });
+    }
+    let name = path.file_stem().map_or("run".into(), |stem| stem.to_string_lossy().into_owned());
+    let out = arguments.out.clone().unwrap_or_else(|| Path::new("runs").join(name));
+    let directory = config.open(&out, arguments.resume)?;
+    let summary = run(&config, &directory, arguments.data.as_ref(), &arguments.common)?;
+    let Some(summary) = summary else {
+        let mut command: Vec<String> = std::env::args().collect();
+        if !arguments.resume {
+            command.push("--resume".into());
+        }
+        eprintln!(
+            "saved in {}; to go on:\n  {}",
+            out.display(),
+            command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+        );
+        return Err(Stopped.into());
+    };
+    report(&arguments.common, &serde_json::to_value(&summary)?, || {
+        format!("{}\nnumbers: {}\n", summary_text(&summary), out.join("summary.json").display())
+    })
+}
+
+/// A word of a command as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+@%".contains(c);
+    if word.chars().all(plain) && !word.is_empty() { word.into() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}
+
+/// Trains in a directory, with progress.
+pub fn run<E: Experiment>(
+    config: &E,
+    directory: &RunDirectory,
+    data: Option<&PathBuf>,
+    common: &Common,
+) -> Result<Option<E::Summary>> {
+    let mut progress = TrainProgress::new(common.quiet || common.json, common.verbose);
+    let data = data_directory(data);
+    Ok(config.train(directory, data.as_deref(), stop::flag()?, &mut progress)?)
+}
+
+/// `sdebnn eval`.
+pub fn evaluate(arguments: &EvalArguments) -> Result<()> {
+    use_threads(arguments.common.threads)?;
+    let (name, text) = configuration_of(&arguments.run)?;
+    let split = match arguments.split {
+        SplitName::Test => Split::Test,
+        SplitName::Validation => Split::Validation,
+    };
+    match (kind(&name, &text, &[])?, arguments.forecast) {
+        (Kind::Images, None) => images::evaluate(arguments, split),
+        (Kind::Images, Some(_)) => bail!("{} is a run on images: --forecast is for sequences", arguments.run.display()),
+        (Kind::Sequences, None) => sequences::evaluate(arguments, split),
+        (Kind::Sequences, Some(ahead)) => sequences::forecast(arguments, ahead as usize),
+    }
+}
+
+/// Prints a result as one line of JSON, or for people, or not at all.
+pub fn report(common: &Common, json: &Value, text: impl FnOnce() -> String) -> Result<()> {
+    match common {
+        Common { json: true, .. } => print(&format!("{json}\n")),
+        Common { quiet: true, .. } => Ok(()),
+        _ => print(&text()),
+    }
+}
