@@ -95,6 +95,8 @@ pub(crate) struct Carry<'a, E: Element> {
     pub(crate) memory: &'a mut TileMemory<E>,
     /// Where to record, if at all.
     pub(crate) tape: Option<(&'a TapePlan, &'a mut [E])>,
+    /// Receives the field of the first evaluation, if that is asked for.
+    pub(crate) first: Option<&'a mut [E]>,
 }
 
 impl<E: Element> WithSimd for Carry<'_, E> {
@@ -106,7 +108,7 @@ impl<E: Element> WithSimd for Carry<'_, E> {
 }
 
 pub(crate) fn carry<E: Element, S: Simd>(simd: S, tile: Carry<'_, E>) {
-    let Carry { call, sample, memory, mut tape } = tile;
+    let Carry { call, sample, memory, mut tape, mut first } = tile;
     let (method, dynamics) = (call.problem.method(), call.problem.dynamics());
     let stages = method.stages();
     let elements = memory.drift.len();
@@ -141,6 +143,9 @@ pub(crate) fn carry<E: Element, S: Simd>(simd: S, tile: Carry<'_, E>) {
                 field: &mut memory.field,
             }
             .run(simd);
+            if let Some(first) = first.take() {
+                first.copy_from_slice(&memory.field);
+            }
             if stage + 1 < stages {
                 let factor = dt * method.node(stage + 1);
                 let (to, direction) = (&mut memory.stage, &memory.field);
@@ -153,6 +158,68 @@ pub(crate) fn carry<E: Element, S: Simd>(simd: S, tile: Carry<'_, E>) {
         }
         std::mem::swap(&mut memory.state, &mut memory.sum);
     }
+}
+
+/// The result with which an attempted step is compared to estimate its error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Companion {
+    /// The step of the Euler method, `y + Δt k₀`: no evaluation more.
+    Euler,
+    /// One step of the method instead of the two steps of the grid. It shares its first evaluation with them, and needs one more.
+    FullStep,
+}
+
+/// [`Carry`], and the state that the companion ends in.
+pub(crate) struct Attempt<'a, E: Element> {
+    pub(crate) carry: Carry<'a, E>,
+    pub(crate) companion: Companion,
+    /// Memory for a state; ends as the companion's.
+    pub(crate) other: &'a mut [E],
+}
+
+impl<E: Element> WithSimd for Attempt<'_, E> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        attempt(simd, self);
+    }
+}
+
+fn attempt<E: Element, S: Simd>(simd: S, tile: Attempt<'_, E>) {
+    let Attempt { carry: Carry { call, sample, memory, tape, .. }, companion, other } = tile;
+    let (method, dynamics, elements) = (call.problem.method(), call.problem.dynamics(), memory.drift.len());
+    let start = memory.state.to_vec();
+    let mut first = Buffer::new(start.len());
+    carry(simd, Carry { call, sample, memory, tape, first: Some(&mut first) });
+    let grid = call.problem.grid();
+    let dt = grid[grid.len() - 1] - grid[0];
+    if companion == Companion::Euler {
+        return Axpy { to: other, base: Some(&start), factor: dt, direction: &first }.run(simd);
+    }
+    // The weights of the one evaluation more follow those of the grid; it is the second of its step.
+    let (evaluation, factor) = (call.times.len() - 1, call.factors[call.factors.len() - 1]);
+    let (to, direction) = (&mut memory.stage, &first[..]);
+    Axpy { to, base: Some(&start), factor: dt * method.node(1), direction }.run(simd);
+    let h = &mut memory.network.inputs[0];
+    Axpy { to: h, base: None, factor, direction: &memory.stage[..elements] }.run(simd);
+    if recalls(dynamics, 1) {
+        let (to, factor) = (&mut memory.remembered, call.factor(0));
+        Axpy { to, base: None, factor, direction: &start[..elements] }.run(simd);
+    }
+    let weights = call.weights(evaluation, sample);
+    call.network.forward(simd, weights, &mut memory.network, Slots::default(), &mut memory.drift);
+    Field {
+        dynamics,
+        injection: Injection::new(dynamics, 1, factor, &memory.remembered),
+        xi: call.xi,
+        scale: &memory.scale,
+        state: &memory.stage,
+        drift: DriftOutput::Fresh(&mut memory.drift),
+        field: &mut memory.field,
+    }
+    .run(simd);
+    Axpy { to: other, base: Some(&start), factor: dt * method.weight(0), direction: &first }.run(simd);
+    Accumulate { to: other, factor: dt * method.weight(1), direction: &memory.field }.run(simd);
 }
 
 /// What the backward pass of a tile carries from step to step.
@@ -177,7 +244,10 @@ impl<E: Element> TileAdjoint<E> {
 pub(crate) struct CarryBack<'a, E: Element> {
     pub(crate) call: &'a Call<'a, E>,
     pub(crate) sample: usize,
+    /// Steps of the tape.
     pub(crate) steps: Range<usize>,
+    /// Steps of the solve before the tape's first.
+    pub(crate) before: usize,
     pub(crate) memory: &'a mut TileMemory<E>,
     pub(crate) plan: &'a TapePlan,
     pub(crate) tape: &'a [E],
@@ -197,37 +267,38 @@ impl<E: Element> WithSimd for CarryBack<'_, E> {
 }
 
 pub(crate) fn carry_back<E: Element, S: Simd>(simd: S, tile: CarryBack<'_, E>) {
-    let CarryBack { call, sample, steps, memory, plan, tape, adjoint, weight_gradient, mut row } = tile;
+    let CarryBack { call, sample, steps, before, memory, plan, tape, adjoint, weight_gradient, mut row } = tile;
     let (method, dynamics) = (call.problem.method(), call.problem.dynamics());
     let stages = method.stages();
     let elements = memory.drift.len();
     let parameters = call.network.parameters;
     for step in steps.clone().rev() {
-        let dt = call.step_length(step);
+        let dt = call.step_length(before + step);
         let first = plan.state(tape, step);
         // The next state's gradient is needed by every stage while the stages add to it.
         memory.state.copy_from_slice(&adjoint.state);
         for stage in (0..stages).rev() {
             let evaluation = step * stages + stage;
-            let factor = call.factor(evaluation);
+            // Of the whole solve; the tape counts from its own first evaluation.
+            let whole = before * stages + evaluation;
+            let factor = call.factor(whole);
             let (drift, kept) = plan.evaluation(tape, evaluation);
 
             // Evaluation n - 1, if n is odd, is the first stage of this step or (one stage) of the step before.
-            if recalls(dynamics, evaluation) {
+            if recalls(dynamics, whole) {
                 let source = plan.state(tape, (evaluation - 1) / stages);
-                let factor = call.factor(evaluation - 1);
+                let factor = call.factor(whole - 1);
                 Axpy { to: &mut memory.remembered, base: None, factor, direction: &source[..elements] }.run(simd);
             }
-            let injection = Injection::new(dynamics, evaluation, factor, &memory.remembered);
+            let injection = Injection::new(dynamics, whole, factor, &memory.remembered);
             if stage > 0 {
-                let before = evaluation - 1;
                 Field {
                     dynamics,
-                    injection: Injection::new(dynamics, before, call.factor(before), &memory.remembered),
+                    injection: Injection::new(dynamics, whole - 1, call.factor(whole - 1), &memory.remembered),
                     xi: call.xi,
                     scale: &memory.scale,
                     state: first,
-                    drift: DriftOutput::Kept(plan.drift(tape, before)),
+                    drift: DriftOutput::Kept(plan.drift(tape, evaluation - 1)),
                     field: &mut memory.field,
                 }
                 .run(simd);
@@ -259,7 +330,7 @@ pub(crate) fn carry_back<E: Element, S: Simd>(simd: S, tile: CarryBack<'_, E>) {
             Axpy { to: &mut memory.network.inputs[0], base: None, factor, direction: &state[..elements] }.run(simd);
             let place = evaluation - steps.start * stages;
             let gradient = &mut weight_gradient[place * parameters..(place + 1) * parameters];
-            let weights = call.weights(evaluation, sample);
+            let weights = call.weights(whole, sample);
             match &mut row {
                 None => call.network.backward(simd, weights, &mut memory.network, kept, gradient),
                 Some(row) => {
@@ -270,7 +341,7 @@ pub(crate) fn carry_back<E: Element, S: Simd>(simd: S, tile: CarryBack<'_, E>) {
 
             let h = &mut memory.network.gradients[0][..elements];
             Accumulate { to: h, factor: 1.0, direction: &memory.sum[..elements] }.run(simd);
-            if remembers(dynamics, evaluation) {
+            if remembers(dynamics, whole) {
                 Accumulate { to: h, factor: 1.0, direction: &adjoint.remembered }.run(simd);
                 adjoint.remembered.fill(E::ZERO);
             }

@@ -75,6 +75,7 @@ mod weight_gradient;
 mod weight_path;
 
 pub use activation::{Activation, SWISH_SLOPE};
+pub use carry::Companion;
 pub use element::Element;
 pub use error::Error;
 pub use instructions::InstructionSet;
@@ -84,7 +85,7 @@ pub use problem::{Drift, Dynamics, Method, Problem, Residual};
 pub use sequence::{SequenceGradients, SequenceInputs, SequenceSolver, SequenceTape};
 pub use settings::Settings;
 pub use single_layer::{LayerKind, SingleLayer};
-pub use solver::{Gradients, Inputs, Solver};
+pub use solver::{Attempted, Gradients, Inputs, Solver};
 pub use tape::Tape;
 pub use weight_path::{
     PosteriorForm, WeightPathGradients, WeightPathInputs, WeightPathOutputGradients, WeightPathOutputs,

@@ -118,23 +118,7 @@ impl Problem {
     /// If the network's shape is impossible, the grid does not increase, or Nesterov dynamics start where they are undefined.
     pub fn new(drift: Drift, dynamics: Dynamics, method: Method, grid: Vec<f64>) -> Result<Self, Error> {
         check_drift(&drift)?;
-        if grid.len() < 2 {
-            return Err(Error::ShortGrid { points: grid.len() });
-        }
-        for (index, &time) in grid.iter().enumerate() {
-            let follows = index == 0 || time > grid[index - 1];
-            if !time.is_finite() || !follows {
-                return Err(Error::GridOrder { index, time });
-            }
-        }
-        if let Dynamics::Nesterov { squash, .. } = dynamics {
-            if grid[0] < 0.0 {
-                return Err(Error::NegativeTime { start: grid[0] });
-            }
-            if grid[0] == 0.0 && squash.limit().is_none() {
-                return Err(Error::UnboundedSquash { squash });
-            }
-        }
+        check_grid(dynamics, &grid)?;
         let network = Network::new(&drift, 1);
         let (parameters, flops) = (network.parameters, network.flops());
         Ok(Self { drift, dynamics, method, grid, parameters, flops })
@@ -156,6 +140,15 @@ impl Problem {
     #[must_use]
     pub fn method(&self) -> Method {
         self.method
+    }
+
+    /// The same problem on another grid.
+    ///
+    /// # Errors
+    /// If there can be no solve on the grid.
+    pub fn on_grid(&self, grid: Vec<f64>) -> Result<Self, Error> {
+        check_grid(self.dynamics, &grid)?;
+        Ok(Self { grid, ..self.clone() })
     }
 
     /// The times of the grid.
@@ -220,6 +213,27 @@ impl Problem {
     pub fn flops_per_evaluation(&self) -> usize {
         self.flops
     }
+}
+
+fn check_grid(dynamics: Dynamics, grid: &[f64]) -> Result<(), Error> {
+    if grid.len() < 2 {
+        return Err(Error::ShortGrid { points: grid.len() });
+    }
+    for (index, &time) in grid.iter().enumerate() {
+        let follows = index == 0 || time > grid[index - 1];
+        if !time.is_finite() || !follows {
+            return Err(Error::GridOrder { index, time });
+        }
+    }
+    if let Dynamics::Nesterov { squash, .. } = dynamics {
+        if grid[0] < 0.0 {
+            return Err(Error::NegativeTime { start: grid[0] });
+        }
+        if grid[0] == 0.0 && squash.limit().is_none() {
+            return Err(Error::UnboundedSquash { squash });
+        }
+    }
+    Ok(())
 }
 
 fn check_drift(drift: &Drift) -> Result<(), Error> {

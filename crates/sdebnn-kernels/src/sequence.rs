@@ -263,7 +263,7 @@ impl<E: Element> SequenceSolver<E> {
         let gap = inputs.of_a_gap();
         let tiling = self.solver.tiling(&gap);
         let prepared = self.solver.prepare(&tiling);
-        let plan = self.solver.plan(frames * tiling.tiles, &prepared.network);
+        let plan = self.solver.plan(self.settings().tape_budget / (frames * tiling.tiles), &prepared.network);
         let folded = self.solver.fold(&gap, &prepared, record);
         let per_frame = plan.length + self.solver.problem().components() * tiling.elements();
         let memory = if record { take(&self.tapes, frames * tiling.tiles * per_frame) } else { Buffer::new(0) };
@@ -427,7 +427,7 @@ fn forward<E: Element, S: Simd>(simd: S, work: Forward<'_, E>) {
         sequences.load_gap(tile, frame, &mut block.scale);
         let mut slot = tape.as_mut().and_then(Iterator::next).map(|slot| slot.split_at_mut(sequences.plan.length));
         let solve = slot.as_mut().map(|(solve, _)| (sequences.plan, &mut **solve));
-        carry(simd, Carry { call: &sequences.call, sample: 0, memory: block, tape: solve });
+        carry(simd, Carry { call: &sequences.call, sample: 0, memory: block, tape: solve, first: None });
         if let Some((_, end)) = slot {
             end.copy_from_slice(&block.state);
         }
@@ -489,6 +489,7 @@ fn backward<E: Element, S: Simd>(simd: S, work: Backward<'_, E>) {
             call: &sequences.call,
             sample: 0,
             steps: 0..sequences.call.problem.steps(),
+            before: 0,
             memory: block,
             plan: sequences.plan,
             tape,

@@ -9,14 +9,14 @@ use rayon::prelude::*;
 
 use crate::{
     buffer::Buffer,
-    carry::{Call, Carry, CarryBack, TileAdjoint, TileMemory},
+    carry::{Attempt, Call, Carry, CarryBack, Companion, TileAdjoint, TileMemory},
     dynamics::factor,
     element::Element,
     error::{Error, check_length},
     network::{FoldedWeights, Network},
     problem::Problem,
     settings::Settings,
-    tape::{Tape, TapePlan},
+    tape::{Segment, Tape, TapePlan},
     tiling::Tiling,
 };
 
@@ -64,9 +64,26 @@ pub struct Solver<E> {
     times: Vec<f64>,
     factors: Vec<f64>,
     lanes: usize,
+    pools: Arc<Pools<E>>,
+}
+
+/// Memory that calls have finished with. It does not depend on the grid.
+#[derive(Debug)]
+struct Pools<E> {
     prepared: Mutex<HashMap<usize, Arc<Prepared<E>>>>,
     tapes: Mutex<Vec<Buffer<E>>>,
     partial: Mutex<Vec<Buffer<E>>>,
+}
+
+/// An attempted step: what it is compared with, and where its and the other's result go.
+#[derive(Debug)]
+pub struct Attempted<'a, E> {
+    /// What the step is compared with.
+    pub companion: Companion,
+    /// Receives the state at the end, in the layout of [`Inputs::state`].
+    pub state: &'a mut [E],
+    /// Receives the companion's.
+    pub other: &'a mut [E],
 }
 
 /// A network for one size of tile, with memory that tiles have finished with.
@@ -92,6 +109,15 @@ pub(crate) fn take<E: Element>(pool: &Mutex<Vec<Buffer<E>>>, length: usize) -> B
     pooled.unwrap_or_else(|| Buffer::new(length))
 }
 
+/// Ranges of at most `most` steps, each of one of the segments (with its index), in order.
+fn pieces<E>(segments: &[Segment<E>], most: usize) -> Vec<(usize, std::ops::Range<usize>)> {
+    let of_segment = |(index, segment): (usize, &Segment<E>)| {
+        let steps = segment.plan.steps;
+        (0..steps).step_by(most).map(move |start| (index, start..(start + most).min(steps))).collect::<Vec<_>>()
+    };
+    segments.iter().enumerate().flat_map(of_segment).collect()
+}
+
 impl<E: Element> Solver<E> {
     /// A solver with default settings.
     #[must_use]
@@ -109,10 +135,21 @@ impl<E: Element> Solver<E> {
             lanes: settings.instructions.lanes::<E>(),
             problem,
             settings,
-            prepared: Mutex::default(),
-            tapes: Mutex::default(),
-            partial: Mutex::default(),
+            pools: Arc::new(Pools {
+                prepared: Mutex::default(),
+                tapes: Mutex::default(),
+                partial: Mutex::default(),
+            }),
         }
+    }
+
+    /// The same with another grid. Both share their memory.
+    ///
+    /// # Errors
+    /// If there can be no solve on the grid.
+    pub fn on_grid(&self, grid: Vec<f64>) -> Result<Self, Error> {
+        let problem = self.problem.on_grid(grid)?;
+        Ok(Self { pools: Arc::clone(&self.pools), ..Self::with_settings(problem, self.settings) })
     }
 
     /// The problem solved.
@@ -132,7 +169,7 @@ impl<E: Element> Solver<E> {
     /// # Errors
     /// If a slice has the wrong length.
     pub fn forward(&self, inputs: &Inputs<'_, E>, state: &mut [E]) -> Result<(), Error> {
-        self.run_forward(inputs, state, None)
+        self.run_forward(inputs, state, None, None)
     }
 
     /// As [`Solver::forward`], and records what [`Solver::backward`] needs.
@@ -140,15 +177,80 @@ impl<E: Element> Solver<E> {
     /// # Errors
     /// If a slice has the wrong length.
     pub fn record(&self, inputs: &Inputs<'_, E>, state: &mut [E]) -> Result<Tape<E>, Error> {
-        self.check(inputs)?;
-        let tiling = self.tiling(inputs);
-        let prepared = self.prepare(&tiling);
-        let plan = self.plan(inputs.samples * tiling.tiles, &prepared.network);
-        let length = plan.length * inputs.samples * tiling.tiles;
-        let memory = take(&self.tapes, length);
-        let mut tape = Tape { plan, memory, extents: (inputs.samples, inputs.batch), folded: Vec::new() };
-        self.run_forward(inputs, state, Some(&mut tape))?;
+        let mut tape = self.tape(inputs, self.settings.tape_budget)?;
+        self.run_forward(inputs, state, Some(&mut tape), None)?;
         Ok(tape)
+    }
+
+    /// Attempts the step of a grid of one (with [`Companion::Euler`]) or its two steps (with [`Companion::FullStep`], whose
+    /// evaluation's weights follow the others), for a method with two stages. With a budget in bytes, records what
+    /// [`Solver::join`] makes a tape of.
+    ///
+    /// # Errors
+    /// If a slice has the wrong length.
+    pub fn attempt(
+        &self,
+        inputs: &Inputs<'_, E>,
+        attempted: Attempted<'_, E>,
+        record: Option<usize>,
+    ) -> Result<Option<Tape<E>>, Error> {
+        let Attempted { companion, state, other } = attempted;
+        assert!(self.problem.method().stages() == 2, "an attempt needs a method with two stages");
+        check_length("the companion's state", inputs.state.len(), other.len())?;
+        let mut tape = record.map(|budget| self.tape(inputs, budget)).transpose()?;
+        let with_full_step = (companion == Companion::FullStep).then(|| self.with_full_step());
+        with_full_step.as_ref().unwrap_or(self).run_forward(inputs, state, tape.as_mut(), Some((companion, other)))?;
+        // A backward pass asks for the weights of the grid's own evaluations alone.
+        if let Some(tape) = &mut tape {
+            tape.folded.truncate(self.times.len() * inputs.samples);
+        }
+        Ok(tape)
+    }
+
+    /// With the second evaluation of one step over the whole grid after the others.
+    fn with_full_step(&self) -> Self {
+        let Self { problem, settings, lanes, .. } = self;
+        let (grid, node) = (problem.grid(), problem.method().node(1));
+        let (start, end) = (grid[0], grid[grid.len() - 1]);
+        let time = if node == 1.0 { end } else { start + node * (end - start) };
+        let times: Vec<f64> = self.times.iter().copied().chain([time]).collect();
+        let factors = times.iter().map(|&t| factor(problem.dynamics(), t)).collect();
+        let pools = Arc::clone(&self.pools);
+        Self { problem: problem.clone(), settings: *settings, times, factors, lanes: *lanes, pools }
+    }
+
+    /// The tape of a solve on this solver's grid from those of consecutive attempts that make it up.
+    ///
+    /// # Panics
+    /// If the attempts do not have as many steps as the grid.
+    #[must_use]
+    pub fn join(&self, tapes: Vec<Tape<E>>) -> Tape<E> {
+        let extents = tapes.first().map_or((0, 0), |tape| tape.extents);
+        let mut joined = Tape { segments: Vec::new(), extents, folded: Vec::new() };
+        for tape in tapes {
+            assert_eq!(tape.extents, extents, "tapes of the same samples and examples");
+            joined.segments.extend(tape.segments);
+            joined.folded.extend(tape.folded);
+        }
+        let steps: usize = joined.segments.iter().map(|segment| segment.plan.steps).sum();
+        assert_eq!(steps, self.problem.steps(), "steps of all tapes");
+        joined
+    }
+
+    /// Memory of a tape that is not needed, for the next one.
+    pub fn discard(&self, tape: Tape<E>) {
+        lock(&self.pools.tapes).extend(tape.segments.into_iter().map(|segment| segment.memory));
+    }
+
+    /// An empty tape of at most about `budget` bytes.
+    fn tape(&self, inputs: &Inputs<'_, E>, budget: usize) -> Result<Tape<E>, Error> {
+        self.check_extents(inputs)?;
+        let tiling = self.tiling(inputs);
+        let tiles = inputs.samples * tiling.tiles;
+        let plan = self.plan(budget / tiles, &self.prepare(&tiling).network);
+        let memory = take(&self.pools.tapes, plan.length * tiles);
+        let extents = (inputs.samples, inputs.batch);
+        Ok(Tape { segments: vec![Segment { plan, memory }], extents, folded: Vec::new() })
     }
 
     /// Given the gradient of a scalar with respect to the final state, its gradients with respect to initial state, weights
@@ -159,7 +261,7 @@ impl<E: Element> Solver<E> {
     pub fn backward(
         &self,
         inputs: &Inputs<'_, E>,
-        tape: Tape<E>,
+        mut tape: Tape<E>,
         final_gradient: &[E],
         gradients: Gradients<'_, E>,
     ) -> Result<(), Error> {
@@ -169,32 +271,35 @@ impl<E: Element> Solver<E> {
         check_length("the gradient of the initial state", state, gradients.state.len())?;
         check_length("the gradient of the weights", inputs.weights.len(), gradients.weights.len())?;
         let requested = (inputs.samples, inputs.batch);
-        let tiling = self.tiling(inputs);
-        let prepared = self.prepare(&tiling);
-        if tape.extents != requested || tape.plan != self.plan(inputs.samples * tiling.tiles, &prepared.network) {
+        let tiles = inputs.samples * self.tiling(inputs).tiles;
+        let fits = |segment: &Segment<E>| segment.memory.len() == tiles * segment.plan.length;
+        let steps: usize = tape.segments.iter().map(|segment| segment.plan.steps).sum();
+        if tape.extents != requested || steps != self.problem.steps() || !tape.segments.iter().all(fits) {
             return Err(Error::ForeignTape { recorded: tape.extents, requested });
         }
         self.run_backward(inputs, &tape, final_gradient, gradients);
-        lock(&self.tapes).push(tape.memory);
-        lock(&prepared.folded).push(tape.folded);
+        lock(&self.prepare(&self.tiling(inputs)).folded).push(std::mem::take(&mut tape.folded));
+        self.discard(tape);
         Ok(())
     }
 
-    fn check(&self, inputs: &Inputs<'_, E>) -> Result<(), Error> {
+    fn check_extents(&self, inputs: &Inputs<'_, E>) -> Result<(), Error> {
         let Inputs { samples, batch, .. } = *inputs;
-        if samples == 0 || batch == 0 {
-            return Err(Error::Empty { samples, batch });
-        }
-        let evaluations = self.problem.evaluations();
+        if samples == 0 || batch == 0 { Err(Error::Empty { samples, batch }) } else { Ok(()) }
+    }
+
+    fn check(&self, inputs: &Inputs<'_, E>) -> Result<(), Error> {
+        self.check_extents(inputs)?;
+        let (Inputs { samples, batch, .. }, evaluations) = (*inputs, self.times.len());
         check_length("weights", evaluations * samples * self.problem.parameters(), inputs.weights.len())?;
         let state = self.problem.components() * samples * batch * self.problem.features();
         check_length("the initial state", state, inputs.state.len())?;
         inputs.time_scale.map_or(Ok(()), |scale| check_length("the time scale", batch, scale.len()))
     }
 
-    /// What to keep of one of so many solves of a tile.
-    pub(crate) fn plan(&self, solves: usize, network: &Network) -> TapePlan {
-        let budget = self.settings.tape_budget / size_of::<E>() / solves;
+    /// What to keep of the solve of a tile with a budget in bytes.
+    pub(crate) fn plan(&self, budget: usize, network: &Network) -> TapePlan {
+        let budget = budget / size_of::<E>();
         let (steps, evaluations) = (self.problem.steps(), self.problem.evaluations());
         TapePlan::new(network, self.lanes, self.problem.components(), steps, evaluations, budget)
     }
@@ -204,7 +309,7 @@ impl<E: Element> Solver<E> {
     }
 
     pub(crate) fn prepare(&self, tiling: &Tiling) -> Arc<Prepared<E>> {
-        let mut prepared = lock(&self.prepared);
+        let mut prepared = lock(&self.pools.prepared);
         let entry = prepared.entry(tiling.groups).or_insert_with(|| {
             let network = Network::new(self.problem.drift(), tiling.groups);
             Arc::new(Prepared { network, idle: Default::default(), folded: Mutex::default() })
@@ -286,6 +391,7 @@ impl<E: Element> Solver<E> {
         inputs: &Inputs<'_, E>,
         state: &mut [E],
         mut tape: Option<&mut Tape<E>>,
+        other: Option<(Companion, &mut [E])>,
     ) -> Result<(), Error> {
         self.check(inputs)?;
         check_length("the final state", inputs.state.len(), state.len())?;
@@ -295,11 +401,18 @@ impl<E: Element> Solver<E> {
         let call = self.call(inputs, &prepared.network, &folded);
         let elements = tiling.elements();
         let outputs = self.all_rows_mut(inputs, &tiling, state);
-        let (plan, tapes): (_, Vec<_>) = match &mut tape {
-            Some(tape) => (Some(&tape.plan), tape.memory.chunks_exact_mut(tape.plan.length).map(Some).collect()),
+        let (plan, tapes): (_, Vec<_>) = match tape.as_mut().and_then(|tape| tape.segments.last_mut()) {
+            Some(Segment { plan, memory }) => (Some(&*plan), memory.chunks_exact_mut(plan.length).map(Some).collect()),
             None => (None, outputs.iter().map(|_| None).collect()),
         };
-        outputs.into_par_iter().zip(tapes).enumerate().with_max_len(1).for_each(|(task, (outputs, tape))| {
+        let (companion, others): (_, Vec<_>) = match other {
+            Some((companion, other)) => {
+                (Some(companion), self.all_rows_mut(inputs, &tiling, other).into_iter().map(Some).collect())
+            }
+            None => (None, outputs.iter().map(|_| None).collect()),
+        };
+        let work = outputs.into_par_iter().zip(tapes).zip(others).enumerate().with_max_len(1);
+        work.for_each(|(task, ((outputs, tape), others))| {
             let (sample, tile) = (task / tiling.tiles, task % tiling.tiles);
             self.with_memory(&prepared, &tiling, false, |memory| {
                 let rows = self.rows(inputs, &tiling, sample, tile, inputs.state);
@@ -307,9 +420,16 @@ impl<E: Element> Solver<E> {
                     tiling.load(tile, rows, to);
                 }
                 tiling.load_scale(tile, inputs.time_scale, &mut memory.scale);
-                let tape = plan.zip(tape);
-                self.settings.instructions.dispatch(Carry { call: &call, sample, memory, tape });
-                for (from, rows) in memory.state.chunks_exact(elements).zip(outputs) {
+                let mut other = Buffer::new(others.as_ref().map_or(0, |_| memory.state.len()));
+                let carry = Carry { call: &call, sample, memory, tape: plan.zip(tape), first: None };
+                match companion {
+                    Some(companion) => {
+                        self.settings.instructions.dispatch(Attempt { carry, companion, other: &mut other });
+                    }
+                    None => self.settings.instructions.dispatch(carry),
+                }
+                let results = memory.state.chunks_exact(elements).chain(other.chunks_exact(elements));
+                for (from, rows) in results.zip(outputs.into_iter().chain(others.into_iter().flatten())) {
                     tiling.store(tile, from, rows);
                 }
             });
@@ -333,7 +453,7 @@ impl<E: Element> Solver<E> {
         let tiles = inputs.samples * tiling.tiles;
         let wave = affordable.clamp(SMALLEST_WAVE.min(tiles), tiles);
         let segment = (affordable / wave).clamp(1, steps);
-        let mut partial_memory = take(&self.partial, wave * segment * per_step);
+        let mut partial_memory = take(&self.pools.partial, wave * segment * per_step);
 
         gradients.weights.fill(E::ZERO);
         let mut xi = 0.0;
@@ -351,8 +471,9 @@ impl<E: Element> Solver<E> {
                     adjoint
                 })
                 .collect();
-            for end in (1..=steps).rev().step_by(segment) {
-                let range = end.saturating_sub(segment)..end;
+            for (recorded, range) in pieces(&tape.segments, segment).into_iter().rev() {
+                let before = tape.segments[..recorded].iter().map(|segment| segment.plan.steps).sum();
+                let recorded = &tape.segments[recorded];
                 let length = range.len() * per_step;
                 let partial = &mut partial_memory[..outputs.len() * length];
                 let work = adjoints.par_iter_mut().zip(partial.par_chunks_exact_mut(length)).enumerate();
@@ -365,16 +486,17 @@ impl<E: Element> Solver<E> {
                             call: &call,
                             sample,
                             steps: range.clone(),
+                            before,
                             memory,
-                            plan: &tape.plan,
-                            tape: &tape.memory[task * tape.plan.length..(task + 1) * tape.plan.length],
+                            plan: &recorded.plan,
+                            tape: recorded.of_tile(task),
                             adjoint,
                             weight_gradient,
                             row: None,
                         });
                     });
                 });
-                let evaluations = range.start * stages..range.end * stages;
+                let evaluations = (before + range.start) * stages..(before + range.end) * stages;
                 let row = inputs.samples * parameters;
                 let to = &mut gradients.weights[evaluations.start * row..evaluations.end * row];
                 to.par_chunks_exact_mut(parameters).enumerate().for_each(|(place, to)| {
@@ -398,6 +520,6 @@ impl<E: Element> Solver<E> {
             }
         }
         *gradients.xi = E::from_f64(xi);
-        lock(&self.partial).push(partial_memory);
+        lock(&self.pools.partial).push(partial_memory);
     }
 }

@@ -16,7 +16,7 @@ use crate::{
 /// the most arithmetic per number are kept first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TapePlan {
-    steps: usize,
+    pub(crate) steps: usize,
     /// Elements of a state.
     state: usize,
     /// Elements of a drift.
@@ -138,11 +138,26 @@ impl<'a, E> Slots<'_, &'a mut [E]> {
     }
 }
 
+/// The record of consecutive steps.
+#[derive(Debug)]
+pub(crate) struct Segment<E> {
+    pub(crate) plan: TapePlan,
+    /// `[sample][tile]`, as the plan says.
+    pub(crate) memory: Buffer<E>,
+}
+
+impl<E> Segment<E> {
+    /// The tape of a tile of a sample.
+    pub(crate) fn of_tile(&self, task: usize) -> &[E] {
+        &self.memory[task * self.plan.length..(task + 1) * self.plan.length]
+    }
+}
+
 /// The record of a forward pass, for one backward pass.
 #[derive(Debug)]
 pub struct Tape<E> {
-    pub(crate) plan: TapePlan,
-    pub(crate) memory: Buffer<E>,
+    /// In the order of time.
+    pub(crate) segments: Vec<Segment<E>>,
     /// (samples, batch) of the recording.
     pub(crate) extents: (usize, usize),
     /// The weights of the recording, prepared for the backward pass as well.
@@ -153,6 +168,6 @@ impl<E: Element> Tape<E> {
     /// Memory held for activations, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.memory.len() * size_of::<E>()
+        self.segments.iter().map(|segment| segment.memory.len()).sum::<usize>() * size_of::<E>()
     }
 }
