@@ -118,7 +118,9 @@ fn figures(set: &str, cells: &[Cell<SequencesSummary>], root: &RunDirectory) -> 
             nfe.push(curve(false, format!("{}, test", cell.title()), by_epoch(&metrics, "test_nfe_drift")));
             nfe.push(curve(true, format!("{}, training", cell.title()), by_epoch(&metrics, "nfe_drift")));
         }
-        let points = gradient_norms::read(&cell.out)?.iter().map(|row| (row.time_to_end, row.norm)).collect();
+        // Far from the end a gradient may be too small for 32 bits; a logarithmic axis has no place for 0.
+        let rows = gradient_norms::read(&cell.out)?.into_iter().filter(|row| row.norm > 0.0);
+        let points = rows.map(|row| (row.time_to_end, row.norm)).collect();
         norms.push(curve(adaptive, cell.title(), points));
     }
     let no_change = cells.first().map(|cell| ("predicting no change", cell.summary.no_change));
@@ -142,7 +144,7 @@ fn figures(set: &str, cells: &[Cell<SequencesSummary>], root: &RunDirectory) -> 
     .write(root, "nfe")?;
     CurveFigure {
         title: &format!("{set}: gradient of the last frame's loss"),
-        x_label: "T - t, frames",
+        x_label: "T − t, frames",
         y_label: "norm of the hidden state's gradient",
         log_y: true,
         curves: norms,
