@@ -200,10 +200,10 @@ pub struct TrainArguments {
     /// Go on with the run that is in the directory.
     #[arg(long)]
     pub resume: bool,
-    /// Use only the first N training images.
+    /// Images: use only the first N to train on.
     #[arg(long, value_name = "N")]
     pub limit_train: Option<usize>,
-    /// Use only the first N test images.
+    /// Images: use only the first N to test on.
     #[arg(long, value_name = "N")]
     pub limit_test: Option<usize>,
     #[command(flatten)]

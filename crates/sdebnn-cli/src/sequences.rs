@@ -118,7 +118,9 @@ fn figures(set: &str, cells: &[Cell<SequencesSummary>], root: &RunDirectory) -> 
             nfe.push(curve(false, format!("{}, test", cell.title()), by_epoch(&metrics, "test_nfe_drift")));
             nfe.push(curve(true, format!("{}, training", cell.title()), by_epoch(&metrics, "nfe_drift")));
         }
-        let points = gradient_norms::read(&cell.out)?.iter().map(|row| (row.time_to_end, row.norm)).collect();
+        // Far from the end a gradient may be too small for 32 bits: 0, which has no logarithm.
+        let rows = gradient_norms::read(&cell.out)?.into_iter().filter(|row| row.norm > 0.0);
+        let points = rows.map(|row| (row.time_to_end, row.norm.log10())).collect();
         norms.push(curve(adaptive, cell.title(), points));
     }
     let no_change = cells.first().map(|cell| ("predicting no change", cell.summary.no_change));
@@ -142,9 +144,10 @@ fn figures(set: &str, cells: &[Cell<SequencesSummary>], root: &RunDirectory) -> 
     .write(root, "nfe")?;
     CurveFigure {
         title: &format!("{set}: gradient of the last frame's loss"),
-        x_label: "T - t, frames",
-        y_label: "norm of the hidden state's gradient",
-        log_y: true,
+        x_label: "T − t, frames",
+        y_label: "log10 of the state's gradient norm",
+        // A logarithmic axis of the plotting library ends at 1e-10.
+        log_y: false,
         curves: norms,
         level: None,
     }

@@ -1,10 +1,12 @@
 //! Sequences from the command line: training on drawn walks and on a user's own files, exact resumption, forecasts, bad files.
 
-use std::collections::BTreeMap;
+mod common;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use common::{contents, fails, same, succeeds, text};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -47,50 +49,9 @@ fn evaluate(run: &Path, more: &[&str]) -> Output {
     sdebnn().arg("eval").arg(run).args(more).output().expect("the binary runs")
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).expect("UTF-8")
-}
-
-#[track_caller]
-fn succeeds(output: &Output) {
-    assert!(output.status.success(), "{}", text(&output.stderr));
-}
-
-#[track_caller]
-fn fails(output: &Output, parts: &[&str]) {
-    let message = text(&output.stderr);
-    assert!(!output.status.success() && !message.contains("panicked"), "{message}");
-    for part in parts {
-        assert!(message.contains(part), "{message:?} does not say {part:?}");
-    }
-}
-
 fn metrics(run: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(run.join("metrics.jsonl")).expect("metrics");
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
-}
-
-/// Checkpoints and gradient norms, byte for byte; metrics without their seconds.
-fn contents(run: &Path) -> BTreeMap<String, Vec<u8>> {
-    let mut files = BTreeMap::new();
-    for entry in std::fs::read_dir(run.join("checkpoints")).expect("checkpoints") {
-        let path = entry.expect("an entry").path();
-        files.insert(path.file_name().unwrap().display().to_string(), std::fs::read(&path).expect("a file"));
-    }
-    files.insert("norms".into(), std::fs::read(run.join("gradient_norms.csv")).expect("gradient norms"));
-    for (i, mut row) in metrics(run).into_iter().enumerate() {
-        row.as_object_mut().expect("an object").remove("seconds").expect("seconds");
-        files.insert(format!("epoch {i}"), row.to_string().into_bytes());
-    }
-    files
-}
-
-#[track_caller]
-fn same(found: &BTreeMap<String, Vec<u8>>, expected: &BTreeMap<String, Vec<u8>>) {
-    assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
-    for (name, bytes) in expected {
-        assert!(&found[name] == bytes, "{name} differs");
-    }
 }
 
 #[test]

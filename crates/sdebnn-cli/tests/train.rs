@@ -1,11 +1,13 @@
 //! Training from the command line: exact resumption, threads, and what a user may get wrong.
 
-use std::collections::BTreeMap;
+mod common;
+
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use common::{contents, fails, same, succeeds, text};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -43,58 +45,6 @@ fn command(out: &Path, more: &[&str]) -> Command {
 
 fn train(out: &Path, more: &[&str]) -> Output {
     command(out, more).output().expect("the binary runs")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).expect("UTF-8")
-}
-
-#[track_caller]
-fn succeeds(output: &Output) {
-    assert!(output.status.success(), "{}", text(&output.stderr));
-}
-
-#[track_caller]
-fn fails(output: &Output, parts: &[&str]) {
-    let message = text(&output.stderr);
-    assert!(!output.status.success() && !message.contains("panicked"), "{message}");
-    for part in parts {
-        assert!(message.contains(part), "{message:?} does not say {part:?}");
-    }
-}
-
-/// Everything in a run directory that must not depend on when, how often interrupted, and on how many threads it was run.
-fn contents(run: &Path) -> BTreeMap<String, Vec<u8>> {
-    let mut files = BTreeMap::new();
-    for directory in ["", "checkpoints"] {
-        for entry in std::fs::read_dir(run.join(directory)).expect("a directory") {
-            let path = entry.expect("an entry").path();
-            let name = path.strip_prefix(run).expect("inside").display().to_string();
-            if path.is_file() && !name.starts_with("events.") {
-                let bytes = std::fs::read(&path).expect("a file");
-                files.insert(name.clone(), if name.contains("json") { without_seconds(&bytes) } else { bytes });
-            }
-        }
-    }
-    files
-}
-
-fn without_seconds(bytes: &[u8]) -> Vec<u8> {
-    let rows = serde_json::Deserializer::from_slice(bytes).into_iter::<Value>();
-    let strip = |row: Result<Value, _>| {
-        let mut row = row.expect("JSON");
-        row.as_object_mut().expect("an object").remove("seconds").expect("seconds");
-        row.to_string() + "\n"
-    };
-    rows.flat_map(|row| strip(row).into_bytes()).collect()
-}
-
-#[track_caller]
-fn same(found: &BTreeMap<String, Vec<u8>>, expected: &BTreeMap<String, Vec<u8>>) {
-    assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
-    for (name, bytes) in expected {
-        assert!(&found[name] == bytes, "{name} differs");
-    }
 }
 
 #[test]

@@ -5,8 +5,11 @@ use std::sync::atomic::AtomicBool;
 
 use sdebnn_train::checkpoint::{Checkpoint, CheckpointStore};
 use sdebnn_train::experiment::ModelName;
-use sdebnn_train::experiment::images::paper::{Budget, SolverName, config};
-use sdebnn_train::experiment::images::{ImageSet, ImagesConfig, ImagesSummary, open, train};
+use sdebnn_train::experiment::grid::{Budget, SolverName};
+use sdebnn_train::experiment::images::paper::config;
+use sdebnn_train::experiment::images::{ImageSet, ImagesConfig, ImagesSummary};
+use sdebnn_train::experiment::run::Experiment;
+use sdebnn_train::experiment::sequences;
 use sdebnn_train::trainer::TrainObserver;
 use serde_json::{Map, Value};
 
@@ -42,8 +45,8 @@ fn small(settings: &[&str]) -> ImagesConfig {
 }
 
 fn trained(config: &ImagesConfig, out: &Path) -> (ImagesSummary, Checkpoint) {
-    let directory = open(config, out, false).unwrap();
-    let summary = train(config, &directory, None, &AtomicBool::new(false), &mut Nobody).unwrap().unwrap();
+    let directory = config.open(out, false).unwrap();
+    let summary = config.train(&directory, None, &AtomicBool::new(false), &mut Nobody).unwrap().unwrap();
     let (checkpoint, _) = CheckpointStore::new(&out.join("checkpoints")).unwrap().load_last().unwrap().unwrap();
     (summary, checkpoint)
 }
@@ -95,15 +98,20 @@ fn clipped_gradients_are_smaller() {
 
 #[test]
 fn every_configuration_of_the_paper_can_be_used() {
-    for set in [ImageSet::Mnist, ImageSet::Cifar10, ImageSet::Digits] {
-        for budget in [Budget::Smoke, Budget::Quick, Budget::Paper] {
-            for solver in [SolverName::Fixed, SolverName::Adaptive] {
+    for budget in [Budget::Smoke, Budget::Quick, Budget::Paper] {
+        for solver in [SolverName::Fixed, SolverName::Adaptive] {
+            for set in [ImageSet::Mnist, ImageSet::Cifar10, ImageSet::Digits] {
                 let of = |model| config(set, budget, model, solver, 3, &[]).unwrap();
                 let (first, second) = (of(ModelName::SdeBnn), of(ModelName::Nesterov));
                 assert_ne!(first.model.dynamics, second.model.dynamics);
                 assert_eq!(first.with_model(ModelName::Nesterov), second);
                 assert_eq!(first.seed, 3);
             }
+            let of = |model| sequences::paper::config(budget, model, solver, 3, &[]).unwrap();
+            let (first, second) = (of(ModelName::SdeBnn), of(ModelName::Nesterov));
+            assert_ne!(first.model.dynamics, second.model.dynamics);
+            assert_eq!(first.with_model(ModelName::Nesterov), second);
+            assert_eq!((first.seed, first.data.window, first.data.stride, first.data.drop), (3, 64, 16, 0.1));
         }
     }
 }

@@ -241,11 +241,15 @@ impl<C: Cell> OdeRnn<C> {
         // Not `div_scalar`, whose gradient is rounded to 32 bits.
         let loss = (last(found.predictions) - last(targets)).square().sum().mul_scalar(1.0 / features as f64);
         let gradients = loss.backward();
-        let norm = |leaf: Tensor<2>| {
+        let norm = |leaf: &Tensor<2>| {
+            let [batch, width] = leaf.dims();
             let gradient = leaf.grad(&gradients).expect("a leaf that the loss depends on");
-            gradient.square().sum_dim(1).sqrt().mean().into_scalar::<f64>()
+            // Gradients of early frames are so small that their squares need 64 bits.
+            let values = gradient.try_into_vec_as::<f64>().expect("floating-point numbers");
+            let norms = values.chunks(width).map(|row| row.iter().map(|v| v * v).sum::<f64>().sqrt());
+            norms.sum::<f64>() / batch as f64
         };
-        Ok(leaves.into_iter().map(norm).collect())
+        Ok(leaves.iter().map(norm).collect())
     }
 }
 

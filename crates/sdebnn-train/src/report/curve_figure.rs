@@ -17,6 +17,12 @@ fn color(model: ModelName) -> &'static str {
     }
 }
 
+const LEVEL: &str = "#777777";
+
+fn style(dashed: bool) -> LineStyle {
+    if dashed { LineStyle::Dashed } else { LineStyle::Solid }
+}
+
 /// One line of a figure.
 #[derive(Clone, Debug)]
 pub struct Curve {
@@ -55,31 +61,37 @@ impl CurveFigure<'_> {
 
     fn plots(&self) -> Vec<Plot> {
         let mut plots = Vec::new();
-        for Curve { model, dashed, legend, points } in &self.curves {
+        for Curve { model, dashed, points, .. } in &self.curves {
             let line = LinePlot::new().with_data(points.iter().copied()).with_color(color(*model));
-            let line = line.with_stroke_width(2.5).with_legend(legend.as_str());
-            plots.push(Plot::Line(if *dashed { line.with_dashed() } else { line }));
+            plots.push(Plot::Line(line.with_stroke_width(2.5).with_line_style(style(*dashed))));
             if points.len() <= DOTS {
                 let dots = ScatterPlot::new().with_data(points.iter().copied());
                 plots.push(Plot::Scatter(dots.with_color(color(*model)).with_size(3.0)));
             }
         }
-        if let Some((legend, level)) = self.level {
+        if let Some((_, level)) = self.level {
             let xs = || self.curves.iter().flat_map(|curve| curve.points.iter().map(|(x, _)| *x));
             let ends = [xs().fold(f64::INFINITY, f64::min), xs().fold(f64::NEG_INFINITY, f64::max)];
-            let line = LinePlot::new().with_data(ends.map(|x| (x, level))).with_color("#777777").with_dotted();
-            plots.push(Plot::Line(line.with_stroke_width(2.0).with_legend(legend)));
+            let line = LinePlot::new().with_data(ends.map(|x| (x, level))).with_color(LEVEL).with_dotted();
+            plots.push(Plot::Line(line.with_stroke_width(2.0)));
         }
         plots
     }
 
     fn layout(&self) -> Layout {
+        // The legend is listed here, because only so its height is known to the layout.
+        let curves = self.curves.iter();
+        let mut legend: Vec<LegendEntry> =
+            curves.map(|c| super::line_entry(&c.legend, color(c.model), &style(c.dashed))).collect();
+        legend.extend(self.level.map(|(level, _)| super::line_entry(level, LEVEL, &LineStyle::Dotted)));
+        let height = 380.0 + 20.0 * legend.len() as f64;
         let layout = Layout::auto_from_plots(&self.plots())
             .with_title(self.title)
             .with_x_label(self.x_label)
             .with_y_label(self.y_label)
             .with_width(760.0)
-            .with_height(420.0)
+            .with_height(height)
+            .with_legend_entries(legend)
             .with_legend_position(LegendPosition::OutsideBottomColumns)
             .with_legend_box(false);
         if self.log_y { layout.with_log_y() } else { layout }

@@ -49,7 +49,7 @@ fn plots(forecast: &Forecast, feature: usize) -> Vec<Plot> {
     let count = forecast.bands.len();
     let observed = forecast.observed_times.iter().map(|&time| time as f64).zip(values(&forecast.observed));
     // From the last observed frame on, so that there is no hole between what was and what was to come.
-    let truth = observed.clone().last().into_iter().chain(times(count).zip(values(&forecast.truth)));
+    let truth = observed.clone().next_back().into_iter().chain(times(count).zip(values(&forecast.truth)));
     let line = |color: &str| LinePlot::new().with_color(color).with_stroke_width(2.0);
     vec![
         Plot::Band(
@@ -64,16 +64,16 @@ fn plots(forecast: &Forecast, feature: usize) -> Vec<Plot> {
 }
 
 fn legend() -> Vec<LegendEntry> {
-    let entry = |label: &str, color: &str, shape, dasharray: Option<&str>| LegendEntry {
+    let entry = |label: &str, color: &str, shape| LegendEntry {
         label: label.into(),
         color: color.into(),
         shape,
-        dasharray: dasharray.map(String::from),
+        dasharray: None,
     };
     vec![
-        entry("observed", KNOWN, LegendShape::Circle, None),
-        entry("truth", KNOWN, LegendShape::Line, LineStyle::Dotted.dasharray().as_deref()),
-        entry("forecast, mean", FORECAST, LegendShape::Line, None),
-        entry("forecast, 5 % to 95 %", BAND, LegendShape::Rect, None),
+        entry("observed", KNOWN, LegendShape::Circle),
+        super::line_entry("truth", KNOWN, &LineStyle::Dotted),
+        super::line_entry("forecast, mean", FORECAST, &LineStyle::Solid),
+        entry("forecast, 5 % to 95 %", BAND, LegendShape::Rect),
     ]
 }

@@ -6,7 +6,7 @@ pub(crate) mod toy_figure;
 
 use kuva::backend::png::PngBackend;
 use kuva::backend::svg::SvgBackend;
-use kuva::prelude::{Layout, Plot};
+use kuva::prelude::{Layout, LegendEntry, LegendShape, LineStyle, Plot};
 use kuva::render::render::{Scene, render_multiple};
 
 use crate::error::Error;
@@ -23,4 +23,9 @@ fn write_scene(directory: &RunDirectory, name: &str, scene: &Scene) -> Result<()
         .render_scene(scene)
         .map_err(|message| Error::Figure { name: format!("{name}.png"), message })?;
     directory.write(&format!("{name}.png"), &png)
+}
+
+/// What a legend says of a line.
+fn line_entry(label: &str, color: &str, style: &LineStyle) -> LegendEntry {
+    LegendEntry { label: label.into(), color: color.into(), shape: LegendShape::Line, dasharray: style.dasharray() }
 }
