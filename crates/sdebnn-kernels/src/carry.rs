@@ -95,8 +95,17 @@ pub(crate) struct Carry<'a, E: Element> {
     pub(crate) memory: &'a mut TileMemory<E>,
     /// Where to record, if at all.
     pub(crate) tape: Option<(&'a TapePlan, &'a mut [E])>,
-    /// Receives the field of the first evaluation, if that is asked for.
-    pub(crate) first: Option<&'a mut [E]>,
+    /// Receives what the first evaluation finds, if that is asked for.
+    pub(crate) first: Option<&'a mut First<E>>,
+}
+
+/// What the first evaluation of a solve finds.
+#[derive(Debug)]
+pub(crate) struct First<E> {
+    /// The output of the drift network.
+    drift: Buffer<E>,
+    /// The field.
+    field: Buffer<E>,
 }
 
 impl<E: Element> WithSimd for Carry<'_, E> {
@@ -133,6 +142,9 @@ pub(crate) fn carry<E: Element, S: Simd>(simd: S, tile: Carry<'_, E>) {
             };
             let weights = call.weights(evaluation, sample);
             call.network.forward(simd, weights, &mut memory.network, kept, drift);
+            if let Some(first) = &mut first {
+                first.drift.copy_from_slice(drift);
+            }
             Field {
                 dynamics,
                 injection: Injection::new(dynamics, evaluation, factor, &memory.remembered),
@@ -144,7 +156,7 @@ pub(crate) fn carry<E: Element, S: Simd>(simd: S, tile: Carry<'_, E>) {
             }
             .run(simd);
             if let Some(first) = first.take() {
-                first.copy_from_slice(&memory.field);
+                first.field.copy_from_slice(&memory.field);
             }
             if stage + 1 < stages {
                 let factor = dt * method.node(stage + 1);
@@ -163,7 +175,8 @@ pub(crate) fn carry<E: Element, S: Simd>(simd: S, tile: Carry<'_, E>) {
 /// The result with which an attempted step is compared to estimate its error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Companion {
-    /// The step of the Euler method, `y + Δt k₀`: no evaluation more.
+    /// The step of the Euler method, `y + Δt k₀`: no evaluation more. With the residual "skip", whose second evaluations add `ξ h_temp`,
+    /// `k₀` adds it too: the difference would not vanish with the step otherwise.
     Euler,
     /// One step of the method instead of the two steps of the grid. It shares its first evaluation with them, and needs one more.
     FullStep,
@@ -189,23 +202,35 @@ fn attempt<E: Element, S: Simd>(simd: S, tile: Attempt<'_, E>) {
     let Attempt { carry: Carry { call, sample, memory, tape, .. }, companion, other } = tile;
     let (method, dynamics, elements) = (call.problem.method(), call.problem.dynamics(), memory.drift.len());
     let start = memory.state.to_vec();
-    let mut first = Buffer::new(start.len());
+    let mut first = First { drift: Buffer::new(elements), field: Buffer::new(start.len()) };
     carry(simd, Carry { call, sample, memory, tape, first: Some(&mut first) });
     let grid = call.problem.grid();
     let dt = grid[grid.len() - 1] - grid[0];
-    if companion == Companion::Euler {
-        return Axpy { to: other, base: Some(&start), factor: dt, direction: &first }.run(simd);
-    }
-    // The weights of the one evaluation more follow those of the grid; it is the second of its step.
-    let (evaluation, factor) = (call.times.len() - 1, call.factors[call.factors.len() - 1]);
-    let (to, direction) = (&mut memory.stage, &first[..]);
-    Axpy { to, base: Some(&start), factor: dt * method.node(1), direction }.run(simd);
-    let h = &mut memory.network.inputs[0];
-    Axpy { to: h, base: None, factor, direction: &memory.stage[..elements] }.run(simd);
     if recalls(dynamics, 1) {
         let (to, factor) = (&mut memory.remembered, call.factor(0));
         Axpy { to, base: None, factor, direction: &start[..elements] }.run(simd);
     }
+    if companion == Companion::Euler {
+        if recalls(dynamics, 1) {
+            Field {
+                dynamics,
+                injection: Injection::new(dynamics, 1, call.factor(0), &memory.remembered),
+                xi: call.xi,
+                scale: &memory.scale,
+                state: &start,
+                drift: DriftOutput::Fresh(&mut first.drift),
+                field: &mut first.field,
+            }
+            .run(simd);
+        }
+        return Axpy { to: other, base: Some(&start), factor: dt, direction: &first.field }.run(simd);
+    }
+    // The weights of the one evaluation more follow those of the grid; it is the second of its step.
+    let (evaluation, factor) = (call.times.len() - 1, call.factors[call.factors.len() - 1]);
+    let (to, direction) = (&mut memory.stage, &first.field[..]);
+    Axpy { to, base: Some(&start), factor: dt * method.node(1), direction }.run(simd);
+    let h = &mut memory.network.inputs[0];
+    Axpy { to: h, base: None, factor, direction: &memory.stage[..elements] }.run(simd);
     let weights = call.weights(evaluation, sample);
     call.network.forward(simd, weights, &mut memory.network, Slots::default(), &mut memory.drift);
     Field {
@@ -218,7 +243,7 @@ fn attempt<E: Element, S: Simd>(simd: S, tile: Attempt<'_, E>) {
         field: &mut memory.field,
     }
     .run(simd);
-    Axpy { to: other, base: Some(&start), factor: dt * method.weight(0), direction: &first }.run(simd);
+    Axpy { to: other, base: Some(&start), factor: dt * method.weight(0), direction: &first.field }.run(simd);
     Accumulate { to: other, factor: dt * method.weight(1), direction: &memory.field }.run(simd);
 }
 

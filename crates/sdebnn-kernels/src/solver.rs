@@ -135,11 +135,7 @@ impl<E: Element> Solver<E> {
             lanes: settings.instructions.lanes::<E>(),
             problem,
             settings,
-            pools: Arc::new(Pools {
-                prepared: Mutex::default(),
-                tapes: Mutex::default(),
-                partial: Mutex::default(),
-            }),
+            pools: Arc::new(Pools { prepared: Mutex::default(), tapes: Mutex::default(), partial: Mutex::default() }),
         }
     }
 
@@ -347,7 +343,12 @@ impl<E: Element> Solver<E> {
         folded
     }
 
-    pub(crate) fn call<'a>(&'a self, inputs: &Inputs<'a, E>, network: &'a Network, folded: &'a FoldedWeights<E>) -> Call<'a, E> {
+    pub(crate) fn call<'a>(
+        &'a self,
+        inputs: &Inputs<'a, E>,
+        network: &'a Network,
+        folded: &'a FoldedWeights<E>,
+    ) -> Call<'a, E> {
         let (weights, samples, xi) = (inputs.weights, inputs.samples, inputs.xi.to_f64());
         let (problem, times, factors) = (&self.problem, &self.times, &self.factors);
         Call { problem, network, times, factors, weights, folded, samples, xi }

@@ -2,6 +2,7 @@
 
 use burn::tensor::Tensor;
 
+use crate::controller::ErrorNorm;
 use crate::dynamics::State;
 use crate::error::Component;
 
@@ -22,24 +23,17 @@ pub(crate) struct Joint {
 }
 
 impl Joint {
-    /// The root mean square of `(self − other)/max(1e-7, atol + rtol · max(|self|, |other|))` over every component of the joint state, at
-    /// least 1e-7.
-    pub fn distance(&self, other: &Self, atol: f64, rtol: f64) -> f64 {
-        let (mut sum, mut count) = (0.0, 0);
-        let mut add = |(squares, len): (f64, usize)| {
-            sum += squares;
-            count += len;
-        };
+    /// How far another state is from this one, in units of the tolerance.
+    pub fn distance(&self, other: &Self, atol: f64, rtol: f64) -> Distance {
+        let mut found = Distance::default();
         for (a, b) in self.activations.iter().zip(&other.activations) {
-            add(scaled_squares(a, b, atol, rtol));
+            found.activations.add(scaled_squares(a, b, atol, rtol));
         }
         for (a, b) in self.weights.moving.iter().zip(&other.weights.moving) {
-            add(scaled_squares(a, b, atol, rtol));
+            found.weights.add(scaled_squares(a, b, atol, rtol));
         }
-        add(scaled_squares(&self.weights.kl, &other.weights.kl, atol, rtol));
-        // `max` would turn a NaN into 1e-7.
-        let error = (sum / count as f64).sqrt();
-        if error < 1e-7 { 1e-7 } else { error }
+        found.kl.add(scaled_squares(&self.weights.kl, &other.weights.kl, atol, rtol));
+        found
     }
 
     /// The first component that is not finite.
@@ -53,6 +47,49 @@ impl Joint {
         } else {
             None
         }
+    }
+}
+
+/// A sum of squares, and of how many.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Squares {
+    sum: f64,
+    count: usize,
+}
+
+impl Squares {
+    pub fn add(&mut self, (sum, count): (f64, usize)) {
+        self.sum += sum;
+        self.count += count;
+    }
+
+    fn root_mean(self) -> f64 {
+        if self.count == 0 { 0.0 } else { (self.sum / self.count as f64).sqrt() }
+    }
+}
+
+/// The squares of `(a − b)/max(1e-7, atol + rtol · max(|a|, |b|))` over the components of a joint state.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Distance {
+    pub activations: Squares,
+    pub weights: Squares,
+    pub kl: Squares,
+}
+
+impl Distance {
+    /// As one number, at least 1e-7.
+    pub fn norm(self, norm: ErrorNorm) -> f64 {
+        let parts = [self.activations, self.weights, self.kl];
+        let error = match norm {
+            ErrorNorm::Rms => {
+                let mut all = Squares::default();
+                parts.iter().for_each(|part| all.add((part.sum, part.count)));
+                all.root_mean()
+            }
+            // `max` would drop a NaN.
+            ErrorNorm::Worst => parts.iter().map(|part| part.root_mean()).fold(0.0, |a, b| if b <= a { a } else { b }),
+        };
+        if error < 1e-7 { 1e-7 } else { error }
     }
 }
 

@@ -15,6 +15,7 @@ use crate::engine::Engine;
 use crate::error::{ConfigError, SolveError};
 use crate::fused::Kernel;
 use crate::likelihood::Target;
+use crate::method::Method;
 use crate::mlp::{Mlp, parameter};
 use crate::nfe::Nfe;
 use crate::random::Stream;
@@ -166,14 +167,14 @@ impl SdeBnn {
     fn check_engine(&self, device: &Device, dtype: DType) -> Result<(), ConfigError> {
         let solver = &self.config().solver;
         let able = solver.engine.allows_kernels(device, dtype)
-            && solver.controller == Controller::Fixed
+            && (solver.controller == Controller::Fixed || solver.method != Method::Euler)
             && self.drift().kernel().is_some()
             && self.dynamics().kernel().is_some();
         ConfigError::unless(
             able || solver.engine != Engine::Fused,
             "solver.engine",
             &solver.engine,
-            "\"auto\": there are kernels for a fixed grid on the CPU, first-order and Nesterov dynamics only",
+            "\"auto\": there are kernels on the CPU, for first-order and Nesterov dynamics, and for Euler on a fixed grid only",
         )
     }
 

@@ -270,7 +270,7 @@ impl<'a, P: BrownianPath> Gaps<'a, P> {
     fn new(problem: &'a Problem<'a>, solver: &'a SolverConfig, path: &'a P) -> Self {
         let weights = match solver.controller {
             Controller::Fixed => Some(problem.weight_path(solver, std::slice::from_ref(path))),
-            Controller::StepDoubling => None,
+            Controller::StepDoubling | Controller::Embedded => None,
         };
         let kl = weights.as_ref().map(|weights| mean_kl(&weights.kl, weights.martingale.as_ref()));
         Self { problem, solver, path, weights, kl, nfe: Nfe::default() }

@@ -4,13 +4,13 @@ use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;
 
 use crate::brownian::BrownianPath;
-use crate::controller::{Attempt, Controller, SolverConfig, StepDoubling, Verdict};
+use crate::controller::{Attempt, Controller, EULER_FACTOR, SolverConfig, Stepper, march};
 use crate::drift::Drift;
 use crate::dynamics::{Dynamics, Memory, State};
 use crate::error::{Component, SolveError};
 use crate::fused::{self, Kernel, SequenceCall, SequenceTensors};
 use crate::joint::{Joint, Weights, is_finite};
-use crate::method::Tableau;
+use crate::method::{EULER, Method, Tableau};
 use crate::mlp::Mlp;
 use crate::nfe::Nfe;
 use crate::weights::{Partition, StageWeights, WeightPath, WeightProcess, WeightSlope, WeightStep, combine};
@@ -98,22 +98,34 @@ impl Problem<'_> {
         assert_eq!(input.dims()[0], paths.len(), "samples of input and paths");
         let start = self.dynamics.start(input);
         match solver.controller {
-            Controller::Fixed => self.solve_fixed(solver, start, paths),
-            Controller::StepDoubling => self.solve_adaptive(solver, start, paths, None),
+            Controller::Fixed => self.solve_fixed(solver, solver.grid(), start, paths),
+            Controller::StepDoubling | Controller::Embedded => self.solve_adaptive(solver, start, paths, None),
         }
+    }
+
+    /// Solves as [`solve`](Self::solve) does, on a grid of given times.
+    pub fn solve_on_grid<P: BrownianPath>(
+        &self,
+        solver: &SolverConfig,
+        grid: Vec<f64>,
+        input: Tensor<3>,
+        paths: &[P],
+    ) -> Result<Solution, SolveError> {
+        self.solve_fixed(solver, grid, self.dynamics.start(input), paths)
     }
 
     /// The weights do not see the activations: their whole path comes first, then the activations are carried along it.
     fn solve_fixed<P: BrownianPath>(
         &self,
         solver: &SolverConfig,
+        grid: Vec<f64>,
         start: State,
         paths: &[P],
     ) -> Result<Solution, SolveError> {
-        let path = self.weight_path(solver, paths);
+        let path = self.weight_path_on(solver, grid, paths);
         let state = self.carry(solver, &path, start.clone(), None);
         if !(is_finite(&path.end) && is_finite(&path.kl) && state.iter().all(is_finite)) {
-            return Err(self.find_not_finite(solver, start, paths));
+            return Err(self.find_not_finite(solver, &path.grid, start, paths));
         }
         Ok(Solution {
             output: self.dynamics.output(solver.t1, &state),
@@ -121,25 +133,25 @@ impl Problem<'_> {
             weights: path.end,
             kl: path.kl,
             martingale: path.martingale,
-            nfe: solver.fixed_nfe(),
+            nfe: solver.nfe_of_steps(path.grid.len() - 1),
             attempts: Vec::new(),
         })
     }
 
     /// Solves the weights alone on the fixed grid.
     pub fn weight_path<P: BrownianPath>(&self, solver: &SolverConfig, paths: &[P]) -> WeightPath {
-        let (tableau, grid) = (solver.method.tableau(), solver.grid());
-        if let Some(network) = self.process.network
-            && solver.engine.allows_kernels(&self.w0.device(), self.w0.dtype())
-            && self.partition.moving() == self.drift.layout().len()
-            && !self.process.martingale
-        {
+        self.weight_path_on(solver, solver.grid(), paths)
+    }
+
+    fn weight_path_on<P: BrownianPath>(&self, solver: &SolverConfig, grid: Vec<f64>, paths: &[P]) -> WeightPath {
+        let tableau = solver.method.tableau();
+        if let Some(network) = self.fused_network(solver) {
             let problem = self.process.kernel(network, self.partition.moving(), solver.method, grid.clone());
             let noise = self.noise_of_grid(paths, &grid);
             return fused::weight_path(problem, grid, self.w0.clone(), network.flat(), noise);
         }
         let mut weights = self.start_weights(paths.len());
-        let mut listed = Vec::with_capacity(solver.steps * tableau.nodes.len());
+        let mut listed = Vec::with_capacity((grid.len() - 1) * tableau.nodes.len());
         for interval in grid.windows(2) {
             let noise = self.noise(paths, interval[0], interval[1]);
             listed.extend(self.step_weights(tableau, (interval[0], interval[1]), &mut weights, noise, None).0);
@@ -161,7 +173,7 @@ impl Problem<'_> {
             return fused::carry(problem, settings, start, path.stages.stacked(), xi, time_scale);
         }
         let (tableau, mut memory) = (solver.method.tableau(), Memory::default());
-        let stages = path.stages.listed(solver.steps * tableau.nodes.len());
+        let stages = path.stages.listed((path.grid.len() - 1) * tableau.nodes.len());
         let steps = path.grid.windows(2).zip(stages.chunks(tableau.nodes.len()));
         let scale = time_scale.map(by_example);
         steps.fold(start, |state, (interval, stages)| {
@@ -216,10 +228,16 @@ impl Problem<'_> {
     }
 
     /// Solves once more, looking at every step, to say where a solve left the numbers.
-    fn find_not_finite<P: BrownianPath>(&self, solver: &SolverConfig, start: State, paths: &[P]) -> SolveError {
+    fn find_not_finite<P: BrownianPath>(
+        &self,
+        solver: &SolverConfig,
+        grid: &[f64],
+        start: State,
+        paths: &[P],
+    ) -> SolveError {
         let (tableau, mut memory) = (solver.method.tableau(), Memory::default());
         let mut joint = Joint { weights: self.start_weights(paths.len()), activations: start };
-        for interval in solver.grid().windows(2) {
+        for interval in grid.windows(2) {
             let noise = self.noise(paths, interval[0], interval[1]);
             self.step(tableau, (interval[0], interval[1]), &mut joint, noise, None, &mut memory, None);
             if let Some(component) = joint.not_finite() {
@@ -229,7 +247,7 @@ impl Problem<'_> {
         SolveError::NotFinite { t: solver.t1, component: Component::Activations }
     }
 
-    /// Solves weights and activations together from a state at `t0`, with steps that step doubling chooses. `time_scale` (`[batch]`)
+    /// Solves weights and activations together from a state at `t0`, with steps that the controller chooses. `time_scale` (`[batch]`)
     /// multiplies the vector field of each example, as in [`carry`](Self::carry).
     pub fn solve_adaptive<P: BrownianPath>(
         &self,
@@ -238,57 +256,71 @@ impl Problem<'_> {
         paths: &[P],
         time_scale: Option<&Tensor<1>>,
     ) -> Result<Solution, SolveError> {
-        let tableau = solver.method.tableau();
-        // The parity of "skip" must be the same at both first evaluations for one to serve for the other.
-        let shares_first = tableau.nodes.len().is_multiple_of(2);
-        let mut control = StepDoubling::new(solver.initial_step, solver.dt_min);
-        let scale = time_scale.map(by_example);
-        let scale = scale.as_ref();
-        let (mut t, mut joint) = (solver.t0, Joint { weights: self.start_weights(paths.len()), activations: start });
-        let (mut memory, mut attempts) = (Memory::default(), Vec::new());
-        while t < solver.t1 {
-            if attempts.len() == solver.max_attempts {
-                return Err(SolveError::TooManySteps { t, attempts: attempts.len() });
-            }
-            let end = (t + control.step()).min(solver.t1);
-            let middle = 0.5 * (t + end);
-            let mut full = joint.clone();
-            let first = self.step(tableau, (t, end), &mut full, self.noise(paths, t, end), scale, &mut memory, None);
-            let mut halves = joint.clone();
-            let first = shares_first.then_some(first);
-            self.step(tableau, (t, middle), &mut halves, self.noise(paths, t, middle), scale, &mut memory, first);
-            self.step(tableau, (middle, end), &mut halves, self.noise(paths, middle, end), scale, &mut memory, None);
-
-            let error = full.distance(&halves, solver.atol, solver.rtol);
-            if !error.is_finite() {
-                let component = halves.not_finite().or(full.not_finite()).unwrap_or(Component::Activations);
-                return Err(SolveError::NotFinite { t: end, component });
-            }
-            let verdict = control.judge(error);
-            attempts.push(Attempt { t, dt: end - t, error, accepted: verdict == Verdict::Accept });
-            match verdict {
-                Verdict::Accept => (t, joint) = (end, halves),
-                Verdict::Reject => {}
-                Verdict::TooSmall => return Err(SolveError::StepTooSmall { t, dt_min: solver.dt_min, error }),
-            }
+        if let Some(found) = self.solve_adaptive_fused(solver, &start, paths, time_scale) {
+            return found;
         }
-        let accepted = attempts.iter().filter(|a| a.accepted).count();
-        let nfe = Nfe {
-            drift: memory.evaluations,
-            diffusion: memory.evaluations,
-            attempts: attempts.len(),
-            accepted,
-            rejected: attempts.len() - accepted,
-        };
+        let scale = time_scale.map(by_example);
+        let joint = Joint { weights: self.start_weights(paths.len()), activations: start };
+        let (scale, memory) = (scale.as_ref(), Memory::default());
+        let mut stepper = ReferenceStepper { problem: self, solver, paths, scale, joint, memory, attempted: None };
+        let attempts = march(solver, &mut stepper)?;
+        let joint = stepper.joint;
         Ok(Solution {
             output: self.dynamics.output(solver.t1, &joint.activations),
             state: joint.activations,
             weights: self.whole(&joint.weights, paths.len()),
             kl: joint.weights.kl,
             martingale: joint.weights.martingale,
-            nfe,
+            nfe: solver.adaptive_nfe(&attempts),
             attempts,
         })
+    }
+
+    /// [`solve_adaptive`](Self::solve_adaptive) by the kernels, if they can.
+    fn solve_adaptive_fused<P: BrownianPath>(
+        &self,
+        solver: &SolverConfig,
+        start: &State,
+        paths: &[P],
+        time_scale: Option<&Tensor<1>>,
+    ) -> Option<Result<Solution, SolveError>> {
+        let network = self.fused_network(solver)?;
+        // The evaluations of an attempt must leave the parity of "skip" as it was.
+        if !solver.method.tableau().nodes.len().is_multiple_of(2) {
+            return None;
+        }
+        let (problem, settings, xi) = self.kernel(solver, vec![solver.t0, solver.t1])?;
+        let weights =
+            |method: Method, grid: Vec<f64>| self.process.kernel(network, self.partition.moving(), method, grid);
+        let search = fused::Search { solver, problem, settings, weights: &weights, time_scale };
+        let inputs = (self.w0.clone(), network.flat(), start, xi.clone());
+        let found = match search.run(inputs, |grid| self.noise_numbers(paths, grid)) {
+            Ok(found) => found,
+            Err(error) => return Some(Err(error)),
+        };
+        let fused::Found { grid, noise, attempts, recorded } = found;
+        let shape = [grid.len() - 1, paths.len(), self.partition.moving()];
+        let noise = Tensor::from_data(TensorData::new(noise, shape), (&self.w0.device(), self.w0.dtype()));
+        let path_problem = weights(solver.method, grid.clone());
+        let path = fused::weight_path(path_problem, grid, self.w0.clone(), network.flat(), noise);
+        let state = fused::carry_recorded(recorded, start.clone(), path.stages.stacked(), xi, time_scale);
+        Some(Ok(Solution {
+            output: self.dynamics.output(solver.t1, &state),
+            state,
+            weights: path.end,
+            kl: path.kl,
+            martingale: None,
+            nfe: solver.adaptive_nfe(&attempts),
+            attempts,
+        }))
+    }
+
+    /// The network of the posterior, if the kernels can solve the weights.
+    fn fused_network(&self, solver: &SolverConfig) -> Option<&Mlp> {
+        let able = solver.engine.allows_kernels(&self.w0.device(), self.w0.dtype())
+            && self.partition.moving() == self.drift.layout().len()
+            && !self.process.martingale;
+        self.process.network.filter(|_| able)
     }
 
     fn start_weights(&self, samples: usize) -> Weights {
@@ -315,17 +347,23 @@ impl Problem<'_> {
 
     /// The increments of all samples over every interval of a grid, `[steps, samples, moving]`.
     fn noise_of_grid<P: BrownianPath>(&self, paths: &[P], grid: &[f64]) -> Tensor<3> {
+        let data =
+            TensorData::new(self.noise_numbers(paths, grid), [grid.len() - 1, paths.len(), self.partition.moving()]);
+        Tensor::from_data(data, (&self.w0.device(), self.w0.dtype()))
+    }
+
+    /// [`noise_of_grid`](Self::noise_of_grid) as numbers.
+    fn noise_numbers<P: BrownianPath>(&self, paths: &[P], grid: &[f64]) -> Vec<f64> {
         let (steps, samples, moving) = (grid.len() - 1, paths.len(), self.partition.moving());
         let mut values = vec![0.0; steps * samples * moving];
         values.par_chunks_exact_mut(moving.max(1)).enumerate().for_each(|(row, values)| {
             let (step, sample) = (row / samples, row % samples);
             paths[sample].increment(grid[step], grid[step + 1], values);
         });
-        let data = TensorData::new(values, [steps, samples, moving]);
-        Tensor::from_data(data, (&self.w0.device(), self.w0.dtype()))
+        values
     }
 
-    #[allow(clippy::too_many_arguments, reason = "a step of a joint state has two halves")]
+    #[expect(clippy::too_many_arguments, reason = "a step of a joint state has two halves")]
     fn step(
         &self,
         tableau: &Tableau,
@@ -407,6 +445,83 @@ impl Problem<'_> {
 /// A number an example in the shape of the activations, `[1, batch, 1]`.
 fn by_example(numbers: &Tensor<1>) -> Tensor<3> {
     numbers.clone().reshape([1, -1, 1])
+}
+
+/// An adaptive solve by plain tensor operations.
+struct ReferenceStepper<'a, P> {
+    problem: &'a Problem<'a>,
+    solver: &'a SolverConfig,
+    paths: &'a [P],
+    scale: Option<&'a Tensor<3>>,
+    joint: Joint,
+    memory: Memory,
+    attempted: Option<Joint>,
+}
+
+impl<P: BrownianPath> ReferenceStepper<'_, P> {
+    fn step(
+        &mut self,
+        tableau: &Tableau,
+        ends: (f64, f64),
+        joint: &mut Joint,
+        first: Option<FirstEvaluation>,
+    ) -> FirstEvaluation {
+        let noise = self.problem.noise(self.paths, ends.0, ends.1);
+        self.problem.step(tableau, ends, joint, noise, self.scale, &mut self.memory, first)
+    }
+}
+
+impl<P: BrownianPath> ReferenceStepper<'_, P> {
+    /// An Euler step; the slope of the weights may be known.
+    fn step_euler(&mut self, t: f64, end: f64, slope: Option<WeightSlope>, joint: &mut Joint) -> Evaluation {
+        let noise = self.problem.noise(self.paths, t, end);
+        let (stages, _) = self.problem.step_weights(&EULER, (t, end), &mut joint.weights, noise, slope);
+        let step = ActivationStep { tableau: &EULER, interval: (t, end), stages: &stages, scale: self.scale };
+        let (state, first) = self.problem.step_activations(step, &joint.activations, &mut self.memory, None);
+        joint.activations = state;
+        first
+    }
+}
+
+impl<P: BrownianPath> Stepper for ReferenceStepper<'_, P> {
+    fn attempt(&mut self, t: f64, end: f64) -> Result<f64, SolveError> {
+        let tableau = self.solver.method.tableau();
+        let (mut taken, mut other) = (self.joint.clone(), self.joint.clone());
+        let factor = if self.solver.controller == Controller::Embedded {
+            let weights = self.step(tableau, (t, end), &mut taken, None).weights;
+            // With "skip", the second evaluation of a step adds to its field what the first has cached. The Euler step that it is compared
+            // with must do so too, or the difference would not vanish with the step. Kernels know the network's output and need no
+            // evaluation for it, so none is counted.
+            let memory = std::mem::replace(&mut self.memory, Memory { evaluations: 0, cached: None });
+            let cached = self.step_euler(t, end, None, &mut self.joint.clone()).cached;
+            self.memory = Memory { evaluations: 1, cached };
+            self.step_euler(t, end, weights, &mut other);
+            self.memory = memory;
+            EULER_FACTOR
+        } else {
+            // The parity of "skip" must be the same at both first evaluations for one to serve for the other.
+            let shares_first = tableau.nodes.len().is_multiple_of(2);
+            let first = self.step(tableau, (t, end), &mut other, None);
+            let middle = 0.5 * (t + end);
+            self.step(tableau, (t, middle), &mut taken, shares_first.then_some(first));
+            self.step(tableau, (middle, end), &mut taken, None);
+            1.0
+        };
+        let SolverConfig { atol, rtol, norm, .. } = *self.solver;
+        let error = factor * other.distance(&taken, atol, rtol).norm(norm);
+        if !error.is_finite() {
+            let component = taken.not_finite().or(other.not_finite()).unwrap_or(Component::Activations);
+            return Err(SolveError::NotFinite { t: end, component });
+        }
+        self.attempted = Some(taken);
+        Ok(error)
+    }
+
+    fn accept(&mut self) {
+        if let Some(taken) = self.attempted.take() {
+            self.joint = taken;
+        }
+    }
 }
 
 /// `y + Δt Σᵢ cᵢ fᵢ` for every component of the activations.

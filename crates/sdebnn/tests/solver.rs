@@ -13,6 +13,7 @@ use sdebnn::config::{DynamicsConfig, ModelConfig, Stochastic};
 use sdebnn::controller::{Attempt, Controller, SolverConfig};
 use sdebnn::drift::{DenseNet, Drift, TimeInput};
 use sdebnn::dynamics::{FirstOrder, Residual};
+use sdebnn::engine::Engine;
 use sdebnn::error::Component;
 use sdebnn::method::Method;
 use sdebnn::mlp::Mlp;
@@ -100,6 +101,8 @@ fn rejected_steps_leave_the_path_alone_and_accepted_half_steps_add_up_to_it() {
     for (method, _) in STAGES {
         let mut config = adaptive();
         (config.solver.method, config.solver.atol, config.solver.rtol) = (method, 1e-3, 1e-3);
+        // It asks for full and half steps one by one.
+        config.solver.engine = Engine::Reference;
         let model = model(&config, &Device::flex());
         let path = model.brownian(Stream::root(3), 1).remove(0);
         let recording = [Recording { path: path.clone(), asked: Mutex::default() }];

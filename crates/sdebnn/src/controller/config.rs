@@ -14,6 +14,20 @@ pub enum Controller {
     Fixed,
     /// Adaptive: one full step against two half steps ([`StepDoubling`](super::StepDoubling)).
     StepDoubling,
+    /// Adaptive: each step against the Euler step that its first evaluation gives ([`Pi`](super::Pi)).
+    Embedded,
+}
+
+/// How the errors of all components of the joint state become one number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ErrorNorm {
+    /// The root mean square over everything, as the paper has it.
+    #[default]
+    Rms,
+    /// The largest of the root mean squares of activations, weights and KL divergence: it depends neither on the size of the batch nor on
+    /// the number of weights.
+    Worst,
 }
 
 /// How to solve from `t0` to `t1`.
@@ -24,7 +38,7 @@ pub struct SolverConfig {
     pub method: Method,
     /// What decides the steps.
     pub controller: Controller,
-    /// What carries the activations on a fixed grid.
+    /// What carries the activations.
     pub engine: Engine,
     /// The fused engine: MiB that the hidden layers of a training step may take. What does not fit is computed again in the
     /// backward pass, with the same bits.
@@ -39,6 +53,8 @@ pub struct SolverConfig {
     pub atol: f64,
     /// Adaptive: the relative tolerance.
     pub rtol: f64,
+    /// Adaptive: how the errors of all components become one number.
+    pub norm: ErrorNorm,
     /// Adaptive: the first step that is tried.
     pub initial_step: f64,
     /// Adaptive: the smallest step.
@@ -59,6 +75,7 @@ impl Default for SolverConfig {
             steps: 20,
             atol: 1e-3,
             rtol: 1e-3,
+            norm: ErrorNorm::Rms,
             initial_step: 0.05,
             dt_min: 1e-5,
             max_attempts: 10_000,
@@ -85,6 +102,12 @@ impl SolverConfig {
             &self.initial_step,
             "a number from `solver.dt_min` to `solver.t1 - solver.t0`",
         )?;
+        check(
+            self.controller != Controller::Embedded || self.method.tableau().nodes.len() == 2,
+            "solver.method",
+            &self.method,
+            "`midpoint` or `heun` for `solver.controller = \"embedded\"`",
+        )?;
         check(self.max_attempts > 0, "solver.max_attempts", &self.max_attempts, "at least 1")
     }
 
@@ -96,8 +119,12 @@ impl SolverConfig {
 
     /// The function evaluations of a fixed solve.
     pub fn fixed_nfe(&self) -> Nfe {
-        let drift = self.steps * self.method.tableau().nodes.len();
-        Nfe { drift, diffusion: drift, attempts: self.steps, accepted: self.steps, rejected: 0 }
+        self.nfe_of_steps(self.steps)
+    }
+
+    pub(crate) fn nfe_of_steps(&self, steps: usize) -> Nfe {
+        let drift = steps * self.method.tableau().nodes.len();
+        Nfe { drift, diffusion: drift, attempts: steps, accepted: steps, rejected: 0 }
     }
 
     /// The cells of a Brownian path that suits the solve: the fixed grid, or cells of about the first step (at most 2^20).
@@ -106,6 +133,10 @@ impl SolverConfig {
             Controller::Fixed => self.steps,
             Controller::StepDoubling => {
                 ((self.t1 - self.t0) / self.initial_step).ceil().min(f64::from(1 << 20)) as usize
+            }
+            // Bisections of an interval that is a power of two end where steps of few bits do.
+            Controller::Embedded => {
+                (((self.t1 - self.t0) / self.initial_step) as usize).clamp(1, 1 << 20).next_power_of_two()
             }
         }
     }

@@ -1,13 +1,4 @@
-/// What becomes of an attempted step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// The two half steps are kept.
-    Accept,
-    /// The step is tried again, shorter.
-    Reject,
-    /// The smallest step was rejected.
-    TooSmall,
-}
+use super::{StepControl, Verdict};
 
 /// The step-size control of step doubling, to the letter of torchsde but for [`Verdict::TooSmall`].
 ///
@@ -25,14 +16,14 @@ impl StepDoubling {
     pub fn new(step: f64, dt_min: f64) -> Self {
         Self { step, dt_min, previous: None }
     }
+}
 
-    /// The proposed step.
-    pub fn step(&self) -> f64 {
+impl StepControl for StepDoubling {
+    fn step(&self) -> f64 {
         self.step
     }
 
-    /// Judges the attempt made with the proposed step and proposes the next.
-    pub fn judge(&mut self, error: f64) -> Verdict {
+    fn judge(&mut self, error: f64) -> Verdict {
         let smallest = self.step <= self.dt_min;
         let ratio = 0.9 / error;
         let previous = *self.previous.get_or_insert(ratio);

@@ -1,5 +1,6 @@
 //! Activations along a weight path as one differentiable operation.
 
+use std::any::Any;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
 
@@ -32,9 +33,35 @@ impl Remembers<Solver<Self>> for f64 {
 /// Everything about a call that is not differentiated.
 #[derive(Clone, Debug)]
 pub struct Call {
-    problem: Problem,
-    settings: Settings,
+    solve: Solve,
     time_scale: Option<Vec<f64>>,
+}
+
+#[derive(Clone, Debug)]
+enum Solve {
+    /// A solve to make.
+    New(Problem, Settings),
+    /// One that was made before.
+    Recorded(Recorded),
+}
+
+/// A forward pass that was made before: its solver, its result, and its tape if it has one.
+#[derive(Clone, Debug)]
+pub(crate) struct Recorded(Arc<dyn Any + Send + Sync>);
+
+/// What a forward pass found, and its tape if it has one.
+type Made<E> = (Vec<E>, Option<Tape<E>>);
+
+impl Recorded {
+    pub(crate) fn new<E: Real>(solver: Solver<E>, state: Vec<E>, tape: Option<Tape<E>>) -> Self {
+        Self(Arc::new((Arc::new(solver), Mutex::new(Some((state, tape))))))
+    }
+
+    fn take<E: Real>(self) -> (Arc<Solver<E>>, Option<Made<E>>) {
+        let made = self.0.downcast::<(Arc<Solver<E>>, Mutex<Option<Made<E>>>)>();
+        let made = made.expect("a recording of the same type of number");
+        (Arc::clone(&made.0), lock(&made.1).take())
+    }
 }
 
 /// Carries a state along stage weights `[evaluations, samples, P]` (rows behind the evaluations are left alone).
@@ -46,8 +73,23 @@ pub(crate) fn carry(
     xi: Tensor<1>,
     time_scale: Option<&Tensor<1>>,
 ) -> State {
+    run(Solve::New(problem, settings), state, weights, xi, time_scale)
+}
+
+/// As [`carry`], where the forward pass was made before, with the same numbers.
+pub(crate) fn carry_recorded(
+    recorded: Recorded,
+    state: State,
+    weights: Tensor<3>,
+    xi: Tensor<1>,
+    time_scale: Option<&Tensor<1>>,
+) -> State {
+    run(Solve::Recorded(recorded), state, weights, xi, time_scale)
+}
+
+fn run(solve: Solve, state: State, weights: Tensor<3>, xi: Tensor<1>, time_scale: Option<&Tensor<1>>) -> State {
     let time_scale = time_scale.map(|scale| scale.clone().try_into_vec_as().expect("numbers of a tensor on the CPU"));
-    let call = Call { problem, settings, time_scale };
+    let call = Call { solve, time_scale };
     let packed = Tensor::stack::<4>(state, 0);
     let (packed, weights, xi) = (packed.into_dispatch(), weights.into_dispatch(), xi.into_dispatch());
     let end = Tensor::<4>::from_dispatch(<Dispatch as CarryBackend>::carry(packed, weights, xi, call));
@@ -117,16 +159,23 @@ struct Recording<E: Real> {
     weights: FlexTensor,
     xi: FlexTensor,
     time_scale: Option<Vec<E>>,
+    /// What a forward pass that was made before has found.
+    made: Arc<Mutex<Option<Made<E>>>>,
     tape: Arc<Mutex<Option<Tape<E>>>>,
 }
 
 impl<E: Real + Remembers<Solver<E>>> Recording<E> {
     fn new(state: FlexTensor, weights: FlexTensor, xi: FlexTensor, call: Call) -> Self {
         let time_scale = call.time_scale.map(|scale| scale.into_iter().map(|v| v.elem::<E>()).collect());
-        let fits = |s: &Solver<E>| *s.problem() == call.problem && *s.settings() == call.settings;
-        let solver = E::remembered().get(fits, || Solver::with_settings(call.problem.clone(), call.settings));
+        let (solver, made) = match call.solve {
+            Solve::New(problem, settings) => {
+                let fits = |s: &Solver<E>| *s.problem() == problem && *s.settings() == settings;
+                (E::remembered().get(fits, || Solver::with_settings(problem.clone(), settings)), None)
+            }
+            Solve::Recorded(recorded) => recorded.take(),
+        };
         let [state, weights, xi] = [state, weights, xi].map(contiguous);
-        Self { solver, state, weights, xi, time_scale, tape: Arc::default() }
+        Self { solver, state, weights, xi, time_scale, made: Arc::new(Mutex::new(made)), tape: Arc::default() }
     }
 
     /// How many of the weights are those of drift evaluations.
@@ -148,12 +197,19 @@ impl<E: Real + Remembers<Solver<E>>> Recording<E> {
     }
 
     fn forward(&self) -> FlexTensor {
+        if let Some((result, _)) = lock(&self.made).take() {
+            return tensor(result, self.state.shape());
+        }
         let mut result = vec![E::default(); self.state.shape().num_elements()];
         self.solver.forward(&self.inputs(), &mut result).expect(FITS);
         tensor(result, self.state.shape())
     }
 
     fn record(&self) -> FlexTensor {
+        if let Some((result, tape)) = lock(&self.made).take() {
+            *lock(&self.tape) = tape;
+            return tensor(result, self.state.shape());
+        }
         let mut result = vec![E::default(); self.state.shape().num_elements()];
         let tape = self.solver.record(&self.inputs(), &mut result).expect(FITS);
         *lock(&self.tape) = Some(tape);

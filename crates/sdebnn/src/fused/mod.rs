@@ -1,10 +1,12 @@
 //! The kernels as differentiable tensor operations on the CPU.
 
 mod carry;
+mod search;
 mod sequence;
 mod weight_path;
 
-pub(crate) use carry::carry;
+pub(crate) use carry::{carry, carry_recorded};
+pub(crate) use search::{Found, Search};
 pub(crate) use sequence::{SequenceCall, SequenceTensors, sequence};
 pub(crate) use weight_path::weight_path;
 
@@ -21,7 +23,7 @@ const FITS: &str = "tensors of the problem's shape";
 const REMEMBERED: usize = 4;
 
 /// A number that both Burn and the kernels compute with.
-trait Real: Element + Pod + sdebnn_kernels::Element {}
+pub(crate) trait Real: Element + Pod + sdebnn_kernels::Element {}
 impl Real for f32 {}
 impl Real for f64 {}
 
