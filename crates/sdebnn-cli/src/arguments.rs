@@ -128,7 +128,7 @@ pub struct GridArguments {
     /// How much to run.
     #[arg(long, value_enum, default_value_t = BudgetName::Quick)]
     pub budget: BudgetName,
-    /// How the steps are chosen. Adaptive solves do not use the fused engine: they are much slower.
+    /// How the steps are chosen: equal steps, or step doubling at the tolerance of the paper.
     #[arg(long, value_enum, default_value_t = Solvers::Fixed)]
     pub solver: Solvers,
     /// The models to train.
