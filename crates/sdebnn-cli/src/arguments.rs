@@ -220,6 +220,9 @@ pub struct EvalArguments {
     /// Which examples.
     #[arg(long, value_enum, default_value_t = SplitName::Test)]
     pub split: SplitName,
+    /// Set a key of the run's configuration for this evaluation, such as model.solver.controller=embedded (may be repeated).
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
     /// Sequences: predict K frames beyond a test window, with bands, as forecast.csv, .svg and .png.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub forecast: Option<u32>,
@@ -287,6 +290,34 @@ pub enum Subject {
   sdebnn bench step --workload cifar10 --model sde-bnn --batch 32 --steps 2
   sdebnn bench step --workload toy --model sde-bnn --steps 50 --json")]
     Step(StepArguments),
+    /// Solve in every way (methods, fixed and adaptive steps) and compare with a very fine solve on the same Brownian path.
+    ///
+    /// Writes work-precision.csv, and for each model its error over drift evaluations and over seconds as SVG and PNG.
+    #[command(after_help = "Examples:
+  sdebnn bench solve --workload toy
+  sdebnn bench solve --workload mnist --batch 8 --paths 2 --out runs/solve-mnist")]
+    Solve(SolveArguments),
+}
+
+#[derive(Args)]
+pub struct SolveArguments {
+    /// The shapes. Of walker2d, one gap.
+    #[arg(long, value_enum)]
+    pub workload: WorkloadName,
+    /// The models.
+    #[arg(long, value_enum, default_value_t = Models::Both)]
+    pub model: Models,
+    /// Examples.
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub batch: u32,
+    /// Weight paths over which errors and costs are averaged.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub paths: u32,
+    /// Where the figures and the CSV go (default: runs/solve-WORKLOAD).
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    #[command(flatten)]
+    pub common: Common,
 }
 
 #[derive(Args)]

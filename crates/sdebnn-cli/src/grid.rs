@@ -22,6 +22,17 @@ pub struct Cell<S> {
     pub summary: S,
 }
 
+impl Models {
+    /// Which they are.
+    pub fn names(self) -> &'static [ModelName] {
+        match self {
+            Self::SdeBnn => &[ModelName::SdeBnn],
+            Self::Nesterov => &[ModelName::Nesterov],
+            Self::Both => &[ModelName::SdeBnn, ModelName::Nesterov],
+        }
+    }
+}
+
 impl GridArguments {
     /// How much to run.
     pub fn budget(&self) -> Budget {
@@ -50,11 +61,7 @@ pub fn reproduce<E: Experiment>(
     out: &Path,
     config: impl Fn(ModelName, SolverName, u64) -> Result<E, sdebnn_train::Error>,
 ) -> Result<Vec<Cell<E::Summary>>> {
-    let models: &[ModelName] = match arguments.model {
-        Models::SdeBnn => &[ModelName::SdeBnn],
-        Models::Nesterov => &[ModelName::Nesterov],
-        Models::Both => &[ModelName::SdeBnn, ModelName::Nesterov],
-    };
+    let models = arguments.model.names();
     let solvers: &[SolverName] = match arguments.solver {
         Solvers::Fixed => &[SolverName::Fixed],
         Solvers::Adaptive => &[SolverName::Adaptive],

@@ -40,7 +40,7 @@ pub fn evaluate(arguments: &EvalArguments, split: Split) -> Result<()> {
     };
     let data = data_directory(arguments.data.as_ref());
     let samples = arguments.samples.map(|s| s as usize);
-    let found = images::evaluate(&arguments.run, data.as_deref(), split, samples)?;
+    let found = images::evaluate(&arguments.run, &arguments.set, data.as_deref(), split, samples)?;
     let RunEvaluation { classification, values, nfe, samples } = &found;
     let bins: Vec<Value> = classification
         .reliability()

@@ -20,7 +20,7 @@ use sdebnn_train::experiment::images::ImageSet;
 use sdebnn_train::experiment::toy::{self, ToyConfig, ToySummary};
 
 use arguments::{Arguments, Command, Experiment, ReproduceArguments, Subject};
-use bench::bench_step;
+use bench::{bench_solve, bench_step};
 use progress::Progress;
 
 /// Tensors come and go with every operation; glibc would hand their memory back to the system each time.
@@ -53,6 +53,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Command::Eval(arguments) => train::evaluate(&arguments),
         Command::Data { action } => data::run(&action),
         Command::Bench { subject: Subject::Step(arguments) } => bench_step(&arguments),
+        Command::Bench { subject: Subject::Solve(arguments) } => bench_solve(&arguments),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "sdebnn", &mut script);

@@ -35,7 +35,7 @@ pub fn evaluate(arguments: &EvalArguments, split: Split) -> Result<()> {
     let directory = directory(arguments)?;
     let data = data_directory(arguments.data.as_ref());
     let samples = arguments.samples.map(|s| s as usize);
-    let found = sequences::evaluate(&arguments.run, data.as_deref(), split, samples, &directory)?;
+    let found = sequences::evaluate(&arguments.run, &arguments.set, data.as_deref(), split, samples, &directory)?;
     let RunEvaluation { windows, mse, no_change, nfe, gaps, samples } = found;
     let per_sequence = nfe.nfe_drift * gaps as f64;
     let json = json!({
@@ -59,7 +59,7 @@ pub fn forecast(arguments: &EvalArguments, ahead: usize) -> Result<()> {
     let data = data_directory(arguments.data.as_ref());
     let samples = arguments.samples.map(|s| s as usize);
     let options = ForecastOptions { ahead, window: arguments.window, samples };
-    let found = sequences::forecast(&arguments.run, data.as_deref(), options)?;
+    let found = sequences::forecast(&arguments.run, &arguments.set, data.as_deref(), options)?;
     found.write(&directory)?;
     let file = |name: &str| directory.file(name).display().to_string();
     let json = json!({

@@ -198,6 +198,32 @@ fn bench_step_prints_measurements_of_every_workload() {
 }
 
 #[test]
+fn bench_solve_shows_what_precision_costs() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = directory.path().to_str().expect("a path in UTF-8");
+    let output =
+        sdebnn(&["bench", "solve", "--workload", "toy", "--batch", "2", "--paths", "2", "--out", out, "--json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let points: Vec<Value> = serde_json::from_str(&text(&output.stdout)).expect("JSON");
+    let rows = text(&std::fs::read(directory.path().join("work-precision.csv")).expect("a file")).lines().count();
+    assert_eq!(rows, points.len() + 1);
+    for model in ["sde-bnn", "nesterov"] {
+        for axis in ["evaluations", "seconds"] {
+            for kind in ["svg", "png"] {
+                assert!(directory.path().join(format!("work-precision-{model}-{axis}.{kind}")).is_file());
+            }
+        }
+        for controller in ["fixed", "step-doubling", "embedded"] {
+            let of = |p: &&Value| p["model"] == model && p["method"] == "midpoint" && p["controller"] == controller;
+            let points: Vec<&Value> = points.iter().filter(of).collect();
+            let number = |i: usize, key: &str| points[i][key].as_f64().expect("a number");
+            assert!(number(5, "evaluations") > number(0, "evaluations"), "{model} {controller}");
+            assert!(number(5, "error") < number(0, "error"), "{model} {controller}");
+        }
+    }
+}
+
+#[test]
 fn both_engines_train_alike() {
     let directory = tempfile::tempdir().expect("a directory");
     let losses = ["fused", "reference"].map(|engine| {

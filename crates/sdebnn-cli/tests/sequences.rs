@@ -85,6 +85,33 @@ fn the_loss_falls_and_a_run_that_is_killed_ends_as_if_it_never_had_been() {
 }
 
 #[test]
+fn adaptive_steps_are_remembered_across_batches_and_across_a_stop() {
+    let directory = TempDir::new().unwrap();
+    let (whole, parts) = (directory.path().join("whole"), directory.path().join("parts"));
+    let settings = ["--set", "model.solver.controller=embedded", "--set", "train.epochs=3"];
+    succeeds(&train(&whole, &settings));
+    let rows = metrics(&whole);
+    assert!(rows.iter().all(|row| row["accepted"].as_f64() > Some(0.0) && row["skipped"] == 0.0));
+    let mut child = command(&parts, &settings).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    while !parts.join("metrics.jsonl").exists() && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    succeeds(&train(&parts, &[&settings[..], &["--resume", "--threads", "1"]].concat()));
+    same(&contents(&parts), &contents(&whole));
+
+    let nfe = |settings: &[&str]| {
+        let output = evaluate(&whole, &[settings, &["--json", "--samples", "2"]].concat());
+        succeeds(&output);
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()["nfe_drift"].as_f64().unwrap()
+    };
+    let fixed = nfe(&["--set", "model.solver.controller=fixed", "--set", "model.solver.steps=7"]);
+    assert_eq!(fixed, 14.0);
+    assert!(nfe(&[]) < nfe(&["--set", "model.solver.controller=step-doubling"]));
+}
+
+#[test]
 fn a_trained_run_is_evaluated_and_forecasts() {
     let directory = TempDir::new().unwrap();
     let run = directory.path().join("run");

@@ -55,6 +55,14 @@ pub enum Error {
         /// What is missing.
         message: String,
     },
+    /// An epoch without a step.
+    #[error(
+        "the solve of every batch of epoch {epoch} failed; raise `model.solver.atol` and `rtol`, or lower `train.learning_rate`"
+    )]
+    AllSkipped {
+        /// The epoch.
+        epoch: u64,
+    },
     /// A data set that cannot be used.
     #[error(transparent)]
     Data(#[from] sdebnn_data::Error),

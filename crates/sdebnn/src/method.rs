@@ -41,6 +41,15 @@ pub enum Method {
 }
 
 impl Method {
+    /// Its name in configurations and tables.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Euler => "euler",
+            Self::Midpoint => "midpoint",
+            Self::Heun => "heun",
+        }
+    }
+
     /// The method's coefficients.
     pub fn tableau(self) -> &'static Tableau {
         match self {

@@ -8,7 +8,7 @@ use burn::tensor::{DType, Device, Tensor};
 use crate::activation::Activation;
 use crate::brownian::{BrownianPath, BrownianTree};
 use crate::config::{DynamicsConfig, Estimator, HeadConfig, ModelConfig};
-use crate::controller::Controller;
+use crate::controller::{Controller, SolverConfig};
 use crate::drift::Drift;
 use crate::dynamics::{Dynamics, FirstOrder, HeavyBall, Nesterov};
 use crate::engine::Engine;
@@ -57,6 +57,9 @@ pub struct SdeBnn {
     pub log_scale: Option<Param<Tensor<1>>>,
     #[module(skip)]
     architecture: Arc<Architecture>,
+    /// The first step of the solve before.
+    #[module(skip)]
+    first_step: Option<f64>,
 }
 
 /// A forward pass.
@@ -81,12 +84,14 @@ pub struct Loss {
     pub nfe: Nfe,
     /// The number of solves: one a batch, or one a gap of sequences.
     pub solves: usize,
+    /// The first step that an adaptive solve accepted.
+    pub first_step: Option<f64>,
 }
 
 impl Loss {
     /// `mean NLL + kl_coef · KL`.
     pub(crate) fn new(nll: Tensor<1>, kl: Tensor<1>, kl_coef: f64, nfe: Nfe, solves: usize) -> Self {
-        Self { total: nll.clone() + kl.clone().mul_scalar(kl_coef), nll, kl, nfe, solves }
+        Self { total: nll.clone() + kl.clone().mul_scalar(kl_coef), nll, kl, nfe, solves, first_step: None }
     }
 
     /// The mean of the losses of several weight paths.
@@ -101,10 +106,11 @@ impl Loss {
             kl: a.kl + b.kl,
             nfe: a.nfe + b.nfe,
             solves: a.solves + b.solves,
+            first_step: b.first_step,
         });
-        let Self { total, nll, kl, nfe, solves } = sum.expect("at least one loss");
+        let Self { total, nll, kl, nfe, solves, first_step } = sum.expect("at least one loss");
         let [total, nll, kl] = [total, nll, kl].map(|t| t.mul_scalar(factor));
-        Self { total, nll, kl, nfe, solves }
+        Self { total, nll, kl, nfe, solves, first_step }
     }
 }
 
@@ -158,6 +164,7 @@ impl SdeBnn {
             xi: parameter(vec![xi], [1], device, dtype).set_require_grad(learn_xi),
             log_scale,
             architecture: Arc::new(Architecture { config: config.clone(), drift, partition, features, outputs }),
+            first_step: None,
         };
         model.check_engine(device, dtype)?;
         Ok(model)
@@ -181,6 +188,17 @@ impl SdeBnn {
     /// The configuration that the model was built from.
     pub fn config(&self) -> &ModelConfig {
         &self.architecture.config
+    }
+
+    /// How it is solved: as the configuration says, after the solve before.
+    pub fn solver(&self) -> SolverConfig {
+        self.config().solver.after(self.first_step)
+    }
+
+    /// Remembers the first step of a solve for the next.
+    pub fn with_first_step(mut self, first_step: Option<f64>) -> Self {
+        self.first_step = first_step;
+        self
     }
 
     /// The drift network.
@@ -229,16 +247,25 @@ impl SdeBnn {
         work(&Problem { drift: &**drift, dynamics: &*self.dynamics(), process, partition, w0: self.w0.val() })
     }
 
+    /// Inputs `[batch, numbers]` with the zeros that are added to their features, once for every sample:
+    /// `[samples, batch, features]`.
+    pub fn augmented(&self, x: Tensor<2>, samples: usize) -> Tensor<3> {
+        let features = self.architecture.features;
+        let [batch, width] = x.dims();
+        let input = x.unsqueeze::<3>().repeat_dim(0, samples);
+        if features == width {
+            return input;
+        }
+        let rest = Tensor::zeros([samples, batch, features - width], (&input.device(), input.dtype()));
+        Tensor::cat(vec![input, rest], 2)
+    }
+
     /// Runs inputs `[batch, numbers]` (images flattened channel by channel) through one network for every Brownian path.
     pub fn forward<P: BrownianPath>(&self, x: Tensor<2>, law: Law, paths: &[P]) -> Result<Forward, SolveError> {
-        let Architecture { config, features, outputs, .. } = &*self.architecture;
-        let [batch, width] = x.dims();
-        let mut input = x.unsqueeze::<3>().repeat_dim(0, paths.len());
-        if *features > width {
-            let rest = Tensor::zeros([paths.len(), batch, features - width], (&input.device(), input.dtype()));
-            input = Tensor::cat(vec![input, rest], 2);
-        }
-        let solution = self.with_problem(law, |problem| problem.solve(&config.solver, input, paths))?;
+        let Architecture { features, outputs, .. } = &*self.architecture;
+        let batch = x.dims()[0];
+        let input = self.augmented(x, paths.len());
+        let solution = self.with_problem(law, |problem| problem.solve(&self.solver(), input, paths))?;
         let h = solution.output.clone();
         let outputs = match &self.head {
             None => h.narrow(2, 0, *outputs),
@@ -271,6 +298,7 @@ impl SdeBnn {
         let Forward { outputs, solution } = self.forward(x, Law::Posterior, paths)?;
         let log_scale = self.log_scale.as_ref().map(Param::val);
         let nll = self.config().likelihood.nll(outputs, target, log_scale);
-        Ok(Loss::new(nll, solution.mean_kl(), kl_coef, solution.nfe, 1))
+        let first_step = solution.first_step();
+        Ok(Loss { first_step, ..Loss::new(nll, solution.mean_kl(), kl_coef, solution.nfe, 1) })
     }
 }

@@ -80,6 +80,8 @@ pub struct SequenceForward {
     pub kl: Tensor<1>,
     /// The function evaluations of all gaps together.
     pub nfe: Nfe,
+    /// The first step that the last adaptive solve accepted.
+    pub first_step: Option<f64>,
 }
 
 impl OdeRnn {
@@ -132,7 +134,12 @@ impl<C: Cell> OdeRnn<C> {
         let outputs = problem.dynamics.output(solver.t1, &state).squeeze_dim::<2>(0);
         let kl = mean_kl(&weights.kl, weights.martingale.as_ref());
         let nfe = (0..count).fold(Nfe::default(), |sum, _| sum + solver.fixed_nfe());
-        Some(self.read_out(outputs, count).map(|predictions| SequenceForward { predictions, kl, nfe }))
+        Some(self.read_out(outputs, count).map(|predictions| SequenceForward {
+            predictions,
+            kl,
+            nfe,
+            first_step: None,
+        }))
     }
 
     /// [`forward`](Self::forward), where `probe` sees (and may replace) the hidden state after every update by the cell.
@@ -144,7 +151,7 @@ impl<C: Cell> OdeRnn<C> {
         mut probe: impl FnMut(Tensor<2>) -> Tensor<2>,
     ) -> Result<SequenceForward, SolveError> {
         self.block.with_problem(law, |problem| {
-            let mut gaps = Gaps::new(problem, &self.block.config().solver, path);
+            let mut gaps = Gaps::new(problem, self.block.solver(), path);
             let mut state = self.start(frames);
             let mut outputs = Vec::with_capacity(frames.inputs.len());
             for (frame, gap) in frames.inputs.iter().zip(&frames.gaps) {
@@ -154,7 +161,7 @@ impl<C: Cell> OdeRnn<C> {
                 state = end;
             }
             let predictions = self.read_out(Tensor::cat(outputs, 0), frames.inputs.len())?;
-            Ok(SequenceForward { predictions, kl: gaps.kl(), nfe: gaps.nfe })
+            Ok(SequenceForward { predictions, kl: gaps.kl(), nfe: gaps.nfe, first_step: gaps.first_step })
         })
     }
 
@@ -165,7 +172,7 @@ impl<C: Cell> OdeRnn<C> {
     /// If there is no frame, or none is to be predicted.
     pub fn forecast<P: BrownianPath>(&self, frames: &Frames, ahead: usize, path: &P) -> Result<Tensor<3>, SolveError> {
         self.block.with_problem(Law::Posterior, |problem| {
-            let mut gaps = Gaps::new(problem, &self.block.config().solver, path);
+            let mut gaps = Gaps::new(problem, self.block.solver(), path);
             let mut state = self.start(frames);
             let (mut prediction, mut predictions) = (None, Vec::with_capacity(ahead));
             let last = frames.inputs.len().saturating_sub(1);
@@ -208,13 +215,13 @@ impl<C: Cell> OdeRnn<C> {
         kl_coef: f64,
         path: &P,
     ) -> Result<Loss, SolveError> {
-        let SequenceForward { predictions, kl, nfe } = self.forward(frames, Law::Posterior, path)?;
+        let SequenceForward { predictions, kl, nfe, first_step } = self.forward(frames, Law::Posterior, path)?;
         let [count, batch, features] = predictions.dims();
         let [outputs, targets] = [predictions, targets].map(|t| t.reshape([count * batch, features]));
         let target = Target::Values(targets);
         let log_scale = self.block.log_scale.as_ref().map(Param::val);
         let nll = self.block.config().likelihood.nll(outputs.unsqueeze(), &target, log_scale);
-        Ok(Loss::new(nll, kl, kl_coef, nfe, count))
+        Ok(Loss { first_step, ..Loss::new(nll, kl, kl_coef, nfe, count) })
     }
 
     /// `‖∂L/∂sᵢ‖₂` of the hidden state after every update by the cell, averaged over the batch. `L` is the squared error, averaged over
@@ -259,21 +266,22 @@ impl<C: Cell> OdeRnn<C> {
 /// state on the same Brownian path, and the KL divergence is that of the first.
 struct Gaps<'a, P> {
     problem: &'a Problem<'a>,
-    solver: &'a SolverConfig,
+    solver: SolverConfig,
     path: &'a P,
     weights: Option<WeightPath>,
     kl: Option<Tensor<1>>,
     nfe: Nfe,
+    first_step: Option<f64>,
 }
 
 impl<'a, P: BrownianPath> Gaps<'a, P> {
-    fn new(problem: &'a Problem<'a>, solver: &'a SolverConfig, path: &'a P) -> Self {
+    fn new(problem: &'a Problem<'a>, solver: SolverConfig, path: &'a P) -> Self {
         let weights = match solver.controller {
-            Controller::Fixed => Some(problem.weight_path(solver, std::slice::from_ref(path))),
+            Controller::Fixed => Some(problem.weight_path(&solver, std::slice::from_ref(path))),
             Controller::StepDoubling | Controller::Embedded => None,
         };
         let kl = weights.as_ref().map(|weights| mean_kl(&weights.kl, weights.martingale.as_ref()));
-        Self { problem, solver, path, weights, kl, nfe: Nfe::default() }
+        Self { problem, solver, path, weights, kl, nfe: Nfe::default(), first_step: None }
     }
 
     /// The activations `[batch, hidden]` and the state `[batch, components · hidden]` at the end of a gap.
@@ -287,12 +295,14 @@ impl<'a, P: BrownianPath> Gaps<'a, P> {
         let end = match &self.weights {
             Some(weights) => {
                 self.nfe = self.nfe + self.solver.fixed_nfe();
-                self.problem.carry(self.solver, weights, start, Some(gap))
+                self.problem.carry(&self.solver, weights, start, Some(gap))
             }
             None => {
                 let path = std::slice::from_ref(self.path);
-                let found = self.problem.solve_adaptive(self.solver, start, path, Some(gap))?;
+                let solver = self.solver.after(self.first_step);
+                let found = self.problem.solve_adaptive(&solver, start, path, Some(gap))?;
                 self.nfe = self.nfe + found.nfe;
+                self.first_step = found.first_step();
                 self.kl.get_or_insert_with(|| found.mean_kl());
                 found.state
             }

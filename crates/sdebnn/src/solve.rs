@@ -50,6 +50,11 @@ pub struct Solution {
 }
 
 impl Solution {
+    /// The first step that an adaptive solve accepted.
+    pub fn first_step(&self) -> Option<f64> {
+        self.attempts.iter().find(|attempt| attempt.accepted).map(|attempt| attempt.dt)
+    }
+
     /// The estimate of the KL divergence, averaged over the weight samples, `[1]`.
     pub(crate) fn mean_kl(&self) -> Tensor<1> {
         mean_kl(&self.kl, self.martingale.as_ref())

@@ -1,8 +1,10 @@
-//! How long a training step takes, on random data of the paper's shapes.
+//! How long a training step takes, and what precision costs, on random data of the paper's shapes.
 
 mod machine;
+mod solve;
 mod workload;
 
+pub use solve::{SolveBench, SolvePoint};
 pub use workload::Workload;
 
 use std::time::Instant;

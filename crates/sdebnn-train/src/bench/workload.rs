@@ -4,6 +4,7 @@ use sdebnn::burn::tensor::{DType, Device, Gradients, Int, Tensor, TensorData};
 use sdebnn::config::{DriftConfig, DynamicsConfig, HeadConfig, ModelConfig, WeightsConfig};
 use sdebnn::controller::SolverConfig;
 use sdebnn::drift::TimeInput;
+use sdebnn::engine::Engine;
 use sdebnn::likelihood::{Likelihood, Scale, Target};
 use sdebnn::model::{Loss, SdeBnn};
 use sdebnn::random::Stream;
@@ -57,6 +58,30 @@ impl Workload {
             Self::Cifar10 => (3e-4, 100.0),
             Self::Walker2d => (1e-3, 1.0),
         }
+    }
+
+    /// The shape of an example that the block sees: an image, or the hidden state of sequences.
+    fn shape(self) -> &'static [usize] {
+        match self {
+            Self::Toy => &[1],
+            Self::Mnist => &[1, 28, 28],
+            Self::Cifar10 => &[3, 32, 32],
+            Self::Walker2d => &[HIDDEN],
+        }
+    }
+
+    /// Numbers of such an example.
+    pub(super) fn numbers(self) -> usize {
+        self.shape().iter().product()
+    }
+
+    /// The block of a model that was not trained.
+    pub(super) fn untrained(self, model: ModelName, device: &Device) -> Result<SdeBnn, Error> {
+        let bench =
+            StepBench { workload: self, model, batch: None, steps: 1, solver_steps: None, engine: Engine::Auto };
+        let outputs = if self == Self::Walker2d { HIDDEN } else { 1 };
+        SdeBnn::new(&self.model(&bench), self.shape(), outputs, Stream::root(0), device, DType::F32)
+            .map_err(|e| Error::config("bench", "model.", e))
     }
 
     fn model(self, bench: &StepBench) -> ModelConfig {

@@ -3,6 +3,7 @@
 pub mod curve_figure;
 pub(crate) mod forecast_figure;
 pub(crate) mod toy_figure;
+pub mod work_precision_figure;
 
 use kuva::backend::png::PngBackend;
 use kuva::backend::svg::SvgBackend;

@@ -33,9 +33,23 @@ pub struct TrainConfig {
     /// Parts in which a batch is worked on, each with weight paths of its own, to save memory.
     #[serde(default = "one")]
     pub accumulate: usize,
+    /// What becomes of a batch whose solve fails.
+    #[serde(default)]
+    pub failed_solve: FailedSolve,
     /// Steps between checkpoints; there is one after each epoch in any case.
     #[serde(default = "hundred")]
     pub checkpoint_every: u64,
+}
+
+/// What becomes of a batch whose solve fails: a number that is not finite, a step that would be too small, too many attempts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailedSolve {
+    /// The run ends with the error. What its last checkpoint has is saved.
+    #[default]
+    Stop,
+    /// The parameters stay as they are, and the batch is counted as `skipped` in the metrics.
+    Skip,
 }
 
 /// Evaluation, as it stands in a configuration file.

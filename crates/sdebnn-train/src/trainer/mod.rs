@@ -4,7 +4,7 @@ mod config;
 mod state;
 mod task;
 
-pub use config::{EvaluateConfig, TrainConfig};
+pub use config::{EvaluateConfig, FailedSolve, TrainConfig};
 pub use task::{Evaluation, MeanNfe, Split, Task};
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -124,7 +124,7 @@ impl<T: Task> Trainer<'_, T> {
         observer.started(state.step, steps, per_epoch);
         let mut batches = self.task.batches(state.step);
         let mut gradients = vec![0.0; parameters.len()];
-        model = parameters.put(&state.values, model);
+        model = self.task.remember(parameters.put(&state.values, model), state.first_step);
         loop {
             let due = state.step.is_multiple_of(per_epoch) && state.curve.len() < self.epoch(&state) as usize;
             if due && self.end_of_epoch(&mut state, &mut run, &parameters, &model, observer)?.is_none() {
@@ -137,8 +137,17 @@ impl<T: Task> Trainer<'_, T> {
                 return self.interrupted(&state, &run, &parameters);
             }
             let batch = batches.next().expect("batches without end");
-            self.step(batch, &mut state, &parameters, &model, &mut gradients)?;
-            model = parameters.put(&state.values, model);
+            match self.step(batch, &mut state, &parameters, &model, &mut gradients) {
+                Err(error @ Error::Solve { .. }) if self.config.failed_solve == FailedSolve::Skip => {
+                    observer.warning(&format!("{error}; the batch is skipped"));
+                    state.skipped += 1;
+                    state.step += 1;
+                }
+                result => {
+                    result?;
+                    model = self.task.remember(parameters.put(&state.values, model), state.first_step);
+                }
+            }
             observer.step(state.step, state.sums.loss / state.sums.steps, state.sums.nfe.nfe_drift / state.sums.steps);
             if state.step.is_multiple_of(self.config.checkpoint_every) && !state.step.is_multiple_of(per_epoch) {
                 self.save(&state, &run, &parameters)?;
@@ -225,6 +234,7 @@ impl<T: Task> Trainer<'_, T> {
             now.nll += share * loss.nll.into_scalar::<f64>();
             now.kl += share * loss.kl.into_scalar::<f64>();
             now.nfe.add(share, &loss.nfe, loss.solves);
+            state.first_step = loss.first_step;
             if !now.loss.is_finite() {
                 return Err(Error::NotFinite { what: "loss", step, epoch });
             }
@@ -258,7 +268,10 @@ impl<T: Task> Trainer<'_, T> {
         observer: &mut dyn TrainObserver,
     ) -> Result<Option<()>, Error> {
         let epoch = self.epoch(state);
-        let model = parameters.put(state.evaluated(), model.clone());
+        if state.sums.steps == 0.0 {
+            return Err(Error::AllSkipped { epoch });
+        }
+        let model = self.task.remember(parameters.put(state.evaluated(), model.clone()), None);
         let evaluate = |split: Split| {
             let found = self.task.evaluate(&model, split, self.samples, self.stop);
             found.map_err(|error| Error::Solve { model: split.key(), epoch, error })
@@ -281,6 +294,7 @@ impl<T: Task> Trainer<'_, T> {
             ("kl_coef".into(), self.kl_coef(state.step - 1)),
             ("learning_rate".into(), self.rate(state.step - 1)),
             ("gradient_norm".into(), gradient_norm / steps),
+            ("skipped".into(), state.skipped as f64),
         ];
         values.extend(nfe.values().map(|(key, sum)| (key.into(), sum / steps)));
         let evaluations = [(Split::Test, Some(&test)), (Split::Validation, validation.as_ref())];
@@ -304,7 +318,7 @@ impl<T: Task> Trainer<'_, T> {
         let scalars: Vec<(&str, f32)> = values.iter().map(|(key, value)| (key.as_str(), *value as f32)).collect();
         run.events.append(unix_time(), state.step, &scalars)?;
         run.events.sync()?;
-        state.sums = Sums::default();
+        (state.sums, state.skipped) = (Sums::default(), 0);
         let score = validation.map_or(test.score, |v| v.score);
         if score > state.best {
             state.best = score;

@@ -14,6 +14,10 @@ pub(super) struct State {
     pub(super) ema: Option<Vec<f32>>,
     /// Over the steps of the current epoch.
     pub(super) sums: Sums,
+    /// Batches of the current epoch whose solve failed.
+    pub(super) skipped: u64,
+    /// The first step that the solve of the batch before accepted.
+    pub(super) first_step: Option<f64>,
     /// Test scores after each epoch.
     pub(super) curve: Vec<f64>,
     pub(super) best: f64,
@@ -59,6 +63,8 @@ impl State {
             ema: ema.then(|| values.clone()),
             values,
             sums: Sums::default(),
+            skipped: 0,
+            first_step: None,
             curve: Vec::new(),
             best: f64::NEG_INFINITY,
         }
@@ -78,6 +84,9 @@ impl State {
         }
         let metadata = BTreeMap::from([
             ("step".into(), self.step.to_string()),
+            ("updates".into(), self.adam.steps.to_string()),
+            ("skipped".into(), self.skipped.to_string()),
+            ("first_step".into(), to_text(self.first_step.as_slice())),
             ("epoch_sums".into(), to_text(&self.sums.numbers())),
             ("curve".into(), to_text(&self.curve)),
             ("best".into(), to_text(&[self.best])),
@@ -88,18 +97,23 @@ impl State {
     pub(super) fn from_checkpoint(checkpoint: &Checkpoint, parameters: &Parameters, ema: bool) -> Result<Self, String> {
         let text = |key: &str| checkpoint.metadata.get(key).map(String::as_str).ok_or(format!("has no {key}"));
         let numbers = |key: &str| from_text(text(key)?).ok_or(format!("has no numbers as {key}"));
-        let step: u64 = text("step")?.parse().map_err(|_| "has no number as step")?;
+        let integer = |key: &str| text(key)?.parse::<u64>().map_err(|_| format!("has no number as {key}"));
+        let step = integer("step")?;
+        // Checkpoints of older versions know nothing of batches that were skipped.
+        let or = |key: &str, value: u64| if checkpoint.metadata.contains_key(key) { integer(key) } else { Ok(value) };
         let sums = numbers("epoch_sums")?.try_into().map_err(|_| "has too few epoch_sums")?;
         Ok(Self {
             step,
             values: parameters.read("model.", checkpoint)?,
             adam: Adam {
-                steps: step,
+                steps: or("updates", step)?,
                 first: parameters.read("adam.first.", checkpoint)?,
                 second: parameters.read("adam.second.", checkpoint)?,
             },
             ema: ema.then(|| parameters.read("ema.", checkpoint)).transpose()?,
             sums: Sums::from_numbers(sums),
+            skipped: or("skipped", 0)?,
+            first_step: numbers("first_step").ok().and_then(|first| first.first().copied()),
             curve: numbers("curve")?,
             best: *numbers("best")?.first().ok_or("has no best")?,
         })

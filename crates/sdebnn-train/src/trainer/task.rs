@@ -111,6 +111,9 @@ pub trait Task {
         1
     }
 
+    /// The model with the first step of the batch before, for those whose solver learns from it.
+    fn remember(&self, model: Self::Model, first_step: Option<f64>) -> Self::Model;
+
     /// Whether there are examples to choose the best parameters by, other than the test set.
     fn has_validation(&self) -> bool;
 

@@ -18,6 +18,17 @@ pub enum Controller {
     Embedded,
 }
 
+impl Controller {
+    /// Its name in configurations and tables.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Fixed => "fixed",
+            Self::StepDoubling => "step-doubling",
+            Self::Embedded => "embedded",
+        }
+    }
+}
+
 /// How the errors of all components of the joint state become one number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -55,7 +66,8 @@ pub struct SolverConfig {
     pub rtol: f64,
     /// Adaptive: how the errors of all components become one number.
     pub norm: ErrorNorm,
-    /// Adaptive: the first step that is tried.
+    /// Adaptive: the first step that is tried. By `embedded`, in training, that of the first batch only: later ones begin with the first
+    /// step that was accepted for the batch before.
     pub initial_step: f64,
     /// Adaptive: the smallest step.
     pub dt_min: f64,
@@ -109,6 +121,14 @@ impl SolverConfig {
             "`midpoint` or `heun` for `solver.controller = \"embedded\"`",
         )?;
         check(self.max_attempts > 0, "solver.max_attempts", &self.max_attempts, "at least 1")
+    }
+
+    /// The same with the first step that another solve accepted, if this is a controller that learns from others: the paper's begins
+    /// every solve anew.
+    pub fn after(&self, first_step: Option<f64>) -> Self {
+        let remembered = first_step.filter(|_| self.controller == Controller::Embedded);
+        let step = remembered.map_or(self.initial_step, |step| step.clamp(self.dt_min, self.t1 - self.t0));
+        Self { initial_step: step, ..self.clone() }
     }
 
     /// The fixed grid `t_i = t0 + (T − t0) i/steps`, which ends at `T` exactly.

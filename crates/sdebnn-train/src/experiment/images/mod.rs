@@ -119,9 +119,15 @@ pub struct RunEvaluation {
 }
 
 /// Evaluates the last checkpoint of a run.
-pub fn evaluate(run: &Path, data: Option<&Path>, split: Split, samples: Option<usize>) -> Result<RunEvaluation, Error> {
+pub fn evaluate(
+    run: &Path,
+    settings: &[String],
+    data: Option<&Path>,
+    split: Split,
+    samples: Option<usize>,
+) -> Result<RunEvaluation, Error> {
     let (name, text) = configuration_of(run)?;
-    let config = ImagesConfig::read(&name, &text, &[])?;
+    let config = ImagesConfig::read(&name, &text, settings)?;
     if split == Split::Validation && config.data.validation == 0 {
         let message = "has no validation images: data.validation is 0".into();
         return Err(Error::NotARun { path: run.into(), message });

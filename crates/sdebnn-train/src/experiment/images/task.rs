@@ -142,6 +142,10 @@ impl Task for ImagesTask {
         model.loss(x, &Target::Classes(y), kl_coef, &model.brownian(noise, self.config.train.samples))
     }
 
+    fn remember(&self, model: SdeBnn, first_step: Option<f64>) -> SdeBnn {
+        model.with_first_step(first_step)
+    }
+
     fn has_validation(&self) -> bool {
         !self.validation.is_empty()
     }

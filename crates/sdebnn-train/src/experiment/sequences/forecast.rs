@@ -53,9 +53,14 @@ pub struct Forecast {
 }
 
 /// Forecasts from a window of the test set with the last checkpoint of a run.
-pub fn forecast(run: &Path, data: Option<&Path>, options: ForecastOptions) -> Result<Forecast, Error> {
+pub fn forecast(
+    run: &Path,
+    settings: &[String],
+    data: Option<&Path>,
+    options: ForecastOptions,
+) -> Result<Forecast, Error> {
     let (name, text) = configuration_of(run)?;
-    let config = SequencesConfig::read(&name, &text, &[])?;
+    let config = SequencesConfig::read(&name, &text, settings)?;
     let task = SequencesTask::load(&config, data)?;
     let windows = task.windows(Split::Test);
     let ForecastOptions { ahead, window, .. } = options;

@@ -118,13 +118,14 @@ pub struct RunEvaluation {
 /// Evaluates the last checkpoint of a run, and writes `gradient_norms.csv` to a directory.
 pub fn evaluate(
     run: &Path,
+    settings: &[String],
     data: Option<&Path>,
     split: Split,
     samples: Option<usize>,
     directory: &RunDirectory,
 ) -> Result<RunEvaluation, Error> {
     let (name, text) = configuration_of(run)?;
-    let config = SequencesConfig::read(&name, &text, &[])?;
+    let config = SequencesConfig::read(&name, &text, settings)?;
     let task = SequencesTask::load(&config, data)?;
     let windows = task.windows(split);
     if windows.is_empty() {

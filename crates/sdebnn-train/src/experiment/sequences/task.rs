@@ -127,6 +127,11 @@ impl Task for SequencesTask {
         Ok(Loss::mean(losses?))
     }
 
+    fn remember(&self, mut model: OdeRnn, first_step: Option<f64>) -> OdeRnn {
+        model.block = model.block.with_first_step(first_step);
+        model
+    }
+
     fn solves(&self) -> usize {
         self.config.data.window
     }
