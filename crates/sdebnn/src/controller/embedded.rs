@@ -16,20 +16,22 @@ const BITS: i32 = 4;
 /// The step-size control of the embedded estimate: proportional and integral.
 ///
 /// With the error `e` and that of the accepted step before, `e₋`, an accepted step is multiplied by `0.9 e^(−0.7/1.5) e₋^(0.4/1.5)` in
-/// `[0.2, 5]` (at most 1 after a rejection), a rejected one by `0.9 e^(−1/1.5)` in `[0.2, 0.9]`. Steps are rounded down to four
-/// significant bits: a Brownian path finds their ends by few bisections.
+/// `[0.2, 5]` (at most 1 after a rejection), a rejected one by `0.9 e^(−1/1.5)` in `[0.2, 0.9]`. The first attempt is a measurement from
+/// which the second step is chosen, in `[0.02, 50]` times the first. Steps are rounded down to four significant bits: a Brownian path finds
+/// their ends by few bisections.
 #[derive(Clone, Debug)]
 pub struct Pi {
     step: f64,
     dt_min: f64,
-    previous: f64,
+    /// The error of the accepted step before; `None` before the first attempt.
+    previous: Option<f64>,
     rejected: bool,
 }
 
 impl Pi {
     /// Starts with the proposal `step`.
     pub fn new(step: f64, dt_min: f64) -> Self {
-        Self { step, dt_min, previous: 1.0, rejected: false }
+        Self { step, dt_min, previous: None, rejected: false }
     }
 }
 
@@ -47,14 +49,17 @@ impl StepControl for Pi {
     fn judge(&mut self, error: f64) -> Verdict {
         let smallest = self.step <= self.dt_min;
         let accept = error <= 1.0;
-        let factor = if accept {
-            let factor = 0.9 * error.powf(-0.7 / ORDER) * self.previous.powf(0.4 / ORDER);
-            self.previous = error;
-            factor.clamp(0.2, if self.rejected { 1.0 } else { 5.0 })
-        } else {
-            (0.9 * error.powf(-1.0 / ORDER)).clamp(0.2, 0.9)
+        let integral = 0.9 * error.powf(-1.0 / ORDER);
+        let factor = match self.previous {
+            None => integral.clamp(0.02, 50.0),
+            Some(_) if !accept => integral.clamp(0.2, 0.9),
+            Some(previous) => {
+                let factor = 0.9 * error.powf(-0.7 / ORDER) * previous.powf(0.4 / ORDER);
+                factor.clamp(0.2, if self.rejected { 1.0 } else { 5.0 })
+            }
         };
-        self.rejected = !accept;
+        self.rejected = !accept && self.previous.is_some();
+        self.previous = if accept { Some(error) } else { self.previous.or(Some(1.0)) };
         self.step = (self.step * factor).max(self.dt_min);
         match (accept, smallest) {
             (true, _) => Verdict::Accept,
@@ -93,8 +98,19 @@ mod tests {
     }
 
     #[test]
+    fn the_first_attempt_is_a_measurement() {
+        // As above: one attempt is enough to come near, from far too short and from far too long a step.
+        for step in [1e-3, 0.9] {
+            let mut control = Pi::new(step, 1e-6);
+            control.judge((control.step() / 0.02).powf(ORDER));
+            assert!((0.012..=0.02).contains(&control.step()), "{step}: {}", control.step());
+        }
+    }
+
+    #[test]
     fn growth_waits_for_a_step_after_a_rejection() {
         let mut control = Pi::new(0.1, 1e-6);
+        control.judge(0.9);
         assert_eq!(control.judge(4.0), Verdict::Reject);
         let step = control.step();
         assert_eq!(control.judge(0.01), Verdict::Accept);
@@ -106,7 +122,6 @@ mod tests {
     #[test]
     fn the_smallest_step_is_not_tried_twice() {
         let mut control = Pi::new(1e-3, 1e-4);
-        assert_eq!(control.judge(1e9), Verdict::Reject);
         assert_eq!(control.judge(1e9), Verdict::Reject);
         assert_eq!(control.step(), 1e-4);
         assert_eq!(control.judge(1e9), Verdict::TooSmall);
