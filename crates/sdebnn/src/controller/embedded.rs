@@ -93,7 +93,8 @@ mod tests {
             let error = (control.step() / 0.02).powf(ORDER);
             accepted += usize::from(control.judge(error) == Verdict::Accept);
         }
-        assert!((0.014..=0.02).contains(&control.step()), "{}", control.step());
+        // Steps neither grow nor shrink where 0.9 e^(−0.3/1.5) = 1: at 0.0141, which loses at most an eighth when it is rounded.
+        assert!((0.0123..=0.0142).contains(&control.step()), "{}", control.step());
         assert!(accepted >= 36, "{accepted}");
     }
 
