@@ -61,11 +61,7 @@ impl StepControl for Pi {
         self.rejected = !accept && self.previous.is_some();
         self.previous = if accept { Some(error) } else { self.previous.or(Some(1.0)) };
         self.step = (self.step * factor).max(self.dt_min);
-        match (accept, smallest) {
-            (true, _) => Verdict::Accept,
-            (false, false) => Verdict::Reject,
-            (false, true) => Verdict::TooSmall,
-        }
+        Verdict::of(accept, smallest)
     }
 }
 

@@ -13,6 +13,17 @@ pub enum Verdict {
     TooSmall,
 }
 
+impl Verdict {
+    /// Of an attempt that passed or not, with the smallest step or not.
+    pub(super) fn of(accept: bool, smallest: bool) -> Self {
+        match (accept, smallest) {
+            (true, _) => Self::Accept,
+            (false, false) => Self::Reject,
+            (false, true) => Self::TooSmall,
+        }
+    }
+}
+
 /// What proposes the steps of an adaptive solve.
 pub trait StepControl {
     /// The proposed step.

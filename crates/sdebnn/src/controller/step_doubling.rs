@@ -39,11 +39,7 @@ impl StepControl for StepDoubling {
             self.step = self.dt_min;
             self.previous = None;
         }
-        match (accept, smallest) {
-            (true, _) => Verdict::Accept,
-            (false, false) => Verdict::Reject,
-            (false, true) => Verdict::TooSmall,
-        }
+        Verdict::of(accept, smallest)
     }
 }
 
