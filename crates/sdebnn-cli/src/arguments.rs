@@ -9,6 +9,7 @@ use clap_complete::Shell;
     version,
     after_help = "Examples:
   sdebnn reproduce toy                          the paper's 1D regression, both models
+  sdebnn reproduce all --budget smoke           every experiment in small, and the report
   sdebnn train configs/digits.toml              a classifier of drawn digits, no download
   sdebnn data fetch mnist                       a data set, checked
   sdebnn reproduce mnist --budget quick         the paper's MNIST in a form for two cores
@@ -22,16 +23,22 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Run an experiment of the paper.
+    /// Run experiments of the paper and make the report.
+    ///
+    /// Plans the runs (models by solvers by seeds), shows how long they will take, makes those that are not finished, each in a process of its
+    /// own, and writes report.html, figures/ and tables/ beside them. Stopped or killed, the same command goes on where it was. A run that
+    /// fails is shown as failed; the others go on.
+    #[command(after_help = REPRODUCE_HELP)]
+    Reproduce(ReproduceArguments),
+    /// Make the report from run directories alone.
+    ///
+    /// Finds all runs in the directories and below them. Writes report.html (one file, no network), figures/ (SVG and PNG) and tables/ (CSV and
+    /// Markdown).
     #[command(after_help = "Examples:
-  sdebnn reproduce toy --out runs/toy
-  sdebnn reproduce toy --model nesterov --seed 7 --out runs/toy-7
-  sdebnn reproduce toy --set train.epochs=200 --set model.solver.steps=10")]
-    Reproduce {
-        #[command(subcommand)]
-        experiment: Experiment,
-    },
-    /// Train a model on images or sequences as a configuration file says.
+  sdebnn report runs/all-quick
+  sdebnn report runs/mnist-quick runs/cifar10-quick --out report")]
+    Report(ReportArguments),
+    /// Train a model as a configuration file says: on images, on sequences, on the toy curve.
     ///
     /// The run directory holds config.toml (every key), metrics.jsonl (a line an epoch), an event file for TensorBoard,
     /// checkpoints/ (safetensors) and, at the end, summary.json. A run that was stopped, or killed, goes on exactly where
@@ -81,73 +88,82 @@ The directory is --data, or SDEBNN_DATA, or ./data.")]
     },
 }
 
-#[derive(Subcommand)]
-pub enum Experiment {
-    /// 1D regression on a noisy curve with a gap in its inputs: predictive prior and posterior.
-    ///
-    /// Writes config.toml, metrics.jsonl, summary.json and, for each model, its figure as SVG and PNG.
-    #[command(after_help = "Examples:
+const REPRODUCE_HELP: &str = "Examples:
   sdebnn reproduce toy --out runs/toy
-  sdebnn reproduce toy --model nesterov --seed 7 --out runs/toy-7
-  sdebnn reproduce toy --set train.epochs=200 --set model.solver.steps=10
-  sdebnn reproduce toy --json | jq .models.nesterov.rmse
+  sdebnn reproduce all --budget smoke                     minutes; needs no data sets
+  sdebnn reproduce mnist --budget quick --data data --seeds 3
+  sdebnn reproduce walker2d --solver both --dry-run
+  sdebnn reproduce toy --model nesterov --seed 7 --set train.epochs=200 --out runs/toy-7
+  sdebnn reproduce toy --json | jq '.[].summary.rmse'
 
-The keys for --set are those of configs/toy.toml; a run's config.toml lists them all.")]
-    Toy(ReproduceArguments),
-    /// MNIST: both models, the paper's table and the accuracy by epoch.
-    #[command(after_help = IMAGES_HELP)]
-    Mnist(GridArguments),
-    /// CIFAR-10: both models, the paper's table and the accuracy by epoch.
-    #[command(after_help = IMAGES_HELP)]
-    Cifar10(GridArguments),
-    /// Walker2D: both models predict the next frame of a motion; test loss, function evaluations, gradients of the state.
-    #[command(after_help = WALKER_HELP)]
-    Walker2d(GridArguments),
+Budgets: smoke, to see that it works (drawn digits and walks stand in for data sets that are missing); quick, for two cores, as
+configs/*-quick.toml say; paper, as configs/{mnist,cifar10,walker2d}.toml say: days on two cores. The toy experiment is the paper's
+in both. The keys for --set are those of the configurations; a run's config.toml lists them all.";
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum ExperimentName {
+    /// 1D regression on a noisy curve with a gap: predictive prior and posterior.
+    Toy,
+    /// Handwritten digits.
+    Mnist,
+    /// Photographs.
+    Cifar10,
+    /// Recorded motion: the next frame.
+    Walker2d,
+    /// All of them.
+    All,
 }
 
-const IMAGES_HELP: &str = "Examples:
-  sdebnn reproduce mnist --budget smoke
-  sdebnn reproduce mnist --budget quick --data data --out runs/mnist-quick
-  sdebnn reproduce cifar10 --budget paper --model nesterov --seeds 3
-
-Budgets: smoke, a minute, to see that it works (drawn digits stand in where the data set is missing); quick, for two
-cores, as configs/*-quick.toml say; paper, as configs/mnist.toml and configs/cifar10.toml say: days on two cores.
-A run that is there already is gone on with, or not repeated.";
-
-const WALKER_HELP: &str = "Examples:
-  sdebnn reproduce walker2d --budget smoke
-  sdebnn reproduce walker2d --budget quick --data data --out runs/walker2d-quick
-  sdebnn reproduce walker2d --budget quick --solver both --seeds 3
-
-Budgets: smoke, a minute, to see that it works (drawn walks stand in where the data set is missing); quick, for two
-cores, as configs/walker2d-quick.toml says; paper, as configs/walker2d.toml says.
-A run that is there already is gone on with, or not repeated.";
-
 #[derive(Args)]
-pub struct GridArguments {
+pub struct ReproduceArguments {
+    /// The experiment.
+    #[arg(value_enum)]
+    pub experiment: ExperimentName,
     /// How much to run.
     #[arg(long, value_enum, default_value_t = BudgetName::Quick)]
     pub budget: BudgetName,
-    /// How the steps are chosen: equal steps, or step doubling at the tolerance of the paper.
-    #[arg(long, value_enum, default_value_t = Solvers::Fixed)]
-    pub solver: Solvers,
+    /// How steps are chosen: equal steps, or step doubling at the tolerance of the paper (default: fixed for the quick budget, both for others).
+    #[arg(long, value_enum)]
+    pub solver: Option<Solvers>,
     /// The models to train.
     #[arg(long, value_enum, default_value_t = Models::Both)]
     pub model: Models,
-    /// How many seeds, from 0.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    /// How many seeds.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub seeds: u64,
+    /// The first of them.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..1 << 32))]
+    pub seed: u64,
     /// Where the data sets are (default: SDEBNN_DATA, or ./data).
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
-    /// The directory for the runs (default: runs/EXPERIMENT-BUDGET).
+    /// The directory for the runs and the report (default: runs/EXPERIMENT-BUDGET).
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// How many runs to make at the same time; they share the threads.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub jobs: u32,
+    /// Print the plan and do nothing.
+    #[arg(long)]
+    pub dry_run: bool,
     /// Set a key of the configurations (may be repeated).
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     #[command(flatten)]
     pub common: Common,
+}
+
+#[derive(Args)]
+pub struct ReportArguments {
+    /// Directories with runs in them or below them.
+    #[arg(value_name = "DIR", required = true)]
+    pub directories: Vec<PathBuf>,
+    /// Where the report goes (default: the first directory).
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Print the runs as one line of JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -200,6 +216,9 @@ pub struct TrainArguments {
     /// Go on with the run that is in the directory.
     #[arg(long)]
     pub resume: bool,
+    /// Run as a child: stop when a byte comes from the standard input, end when it closes.
+    #[arg(long, hide = true)]
+    pub child: bool,
     /// Images: use only the first N to train on.
     #[arg(long, value_name = "N")]
     pub limit_train: Option<usize>,
@@ -369,45 +388,9 @@ pub enum EngineName {
     Fused,
 }
 
-#[derive(Args)]
-pub struct ReproduceArguments {
-    /// The models to train.
-    #[arg(long, value_enum, default_value_t = Models::Both)]
-    model: Models,
-    /// The seed that decides everything random.
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
-    /// The directory for the results.
-    #[arg(long, value_name = "DIR", default_value = "runs/toy")]
-    pub out: PathBuf,
-    /// Set a key of the configuration (may be repeated).
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    set: Vec<String>,
-    /// Print nothing but errors.
-    #[arg(long, short)]
-    pub quiet: bool,
-    /// Print the summary as one line of JSON and nothing else.
-    #[arg(long)]
-    pub json: bool,
-}
-
 #[derive(Clone, Copy, ValueEnum)]
 pub enum Models {
     SdeBnn,
     Nesterov,
     Both,
-}
-
-impl ReproduceArguments {
-    /// What the options set in the configuration, `--set` first, so that the others win.
-    pub fn settings(&self) -> Vec<String> {
-        let mut settings = self.set.clone();
-        settings.extend(self.seed.map(|seed| format!("seed={seed}")));
-        settings.extend(match self.model {
-            Models::SdeBnn => Some("models=['sde-bnn']".into()),
-            Models::Nesterov => Some("models=['nesterov']".into()),
-            Models::Both => None,
-        });
-        settings
-    }
 }

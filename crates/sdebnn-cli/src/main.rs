@@ -3,11 +3,13 @@
 mod arguments;
 mod bench;
 mod data;
-mod grid;
 mod images;
 mod progress;
+mod report;
+mod reproduce;
 mod sequences;
 mod stop;
+mod toy;
 mod train;
 
 use std::io::{ErrorKind, Write};
@@ -16,12 +18,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{CommandFactory, Parser};
-use sdebnn_train::experiment::images::ImageSet;
-use sdebnn_train::experiment::toy::{self, ToyConfig, ToySummary};
 
-use arguments::{Arguments, Command, Experiment, ReproduceArguments, Subject};
+use arguments::{Arguments, Command, Subject};
 use bench::{bench_solve, bench_step};
-use progress::Progress;
 
 /// Tensors come and go with every operation; glibc would hand their memory back to the system each time.
 #[global_allocator]
@@ -41,14 +40,8 @@ fn main() -> ExitCode {
 
 fn run(arguments: Arguments) -> Result<()> {
     match arguments.command {
-        Command::Reproduce { experiment: Experiment::Toy(arguments) } => reproduce_toy(&arguments),
-        Command::Reproduce { experiment: Experiment::Mnist(arguments) } => {
-            images::reproduce(ImageSet::Mnist, "mnist", &arguments)
-        }
-        Command::Reproduce { experiment: Experiment::Cifar10(arguments) } => {
-            images::reproduce(ImageSet::Cifar10, "cifar10", &arguments)
-        }
-        Command::Reproduce { experiment: Experiment::Walker2d(arguments) } => sequences::reproduce(&arguments),
+        Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
+        Command::Report(arguments) => report::make(&arguments),
         Command::Train(arguments) => train::train(&arguments),
         Command::Eval(arguments) => train::evaluate(&arguments),
         Command::Data { action } => data::run(&action),
@@ -60,40 +53,6 @@ fn run(arguments: Arguments) -> Result<()> {
             print(&String::from_utf8_lossy(&script))
         }
     }
-}
-
-fn reproduce_toy(arguments: &ReproduceArguments) -> Result<()> {
-    let config = ToyConfig::read(&arguments.settings())?;
-    let summary = toy::run(&config, &arguments.out, &mut Progress::new(arguments.quiet || arguments.json))?;
-    if arguments.json {
-        print(&(serde_json::to_string(&summary)? + "\n"))
-    } else if arguments.quiet {
-        Ok(())
-    } else {
-        print(&summary_text(&summary, arguments))
-    }
-}
-
-fn summary_text(summary: &ToySummary, arguments: &ReproduceArguments) -> String {
-    let mut text =
-        String::from("\nheld-out points     RMSE     NLL  coverage 95 %  band: data    gap    NFE  seconds\n");
-    for (name, m) in &summary.models {
-        text += &format!(
-            "{name:<15} {:>8.4} {:>7.3} {:>14.1} {:>11.3} {:>6.3} {:>6.0} {:>8.1}\n",
-            m.rmse,
-            m.nll,
-            100.0 * m.coverage95,
-            m.band_data,
-            m.band_gap,
-            m.nfe_drift,
-            m.seconds
-        );
-    }
-    text += &format!("The data's noise is {}. NFE counts the drift evaluations of a solve.\n\n", summary.noise);
-    for name in summary.models.keys() {
-        text += &format!("figure: {}\n", arguments.out.join(format!("{name}.png")).display());
-    }
-    text + &format!("numbers: {}\n", arguments.out.join("summary.json").display())
 }
 
 /// The threads that were asked for.

@@ -1,5 +1,6 @@
 //! Ctrl-C and SIGTERM.
 
+use std::io::Read;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,9 +21,27 @@ impl std::fmt::Display for Stopped {
 
 impl std::error::Error for Stopped {}
 
+/// What a parent writes to a child that is to stop.
+pub const PLEASE: u8 = b's';
+
+static STOP: AtomicBool = AtomicBool::new(false);
+
+/// Makes this process stop when its parent says so, and end with its parent, be that by `kill -9`.
+pub fn with_parent() {
+    std::thread::spawn(|| {
+        for byte in std::io::stdin().lock().bytes() {
+            match byte {
+                Ok(PLEASE) => STOP.store(true, Ordering::Relaxed),
+                Ok(_) => {}
+                Err(_) => break,
+            }
+        }
+        std::process::exit(i32::from(EXIT_CODE));
+    });
+}
+
 /// Becomes true when the user, or the system, asks the program to end. A second time ends it at once.
 pub fn flag() -> Result<&'static AtomicBool> {
-    static STOP: AtomicBool = AtomicBool::new(false);
     static LISTENING: OnceLock<()> = OnceLock::new();
     if LISTENING.set(()).is_ok() {
         ctrlc::set_handler(|| {

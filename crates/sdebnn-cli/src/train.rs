@@ -4,9 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use sdebnn_train::experiment::ModelName;
-use sdebnn_train::experiment::images::ImagesConfig;
-use sdebnn_train::experiment::run::{Experiment, Kind, configuration_of, kind};
-use sdebnn_train::experiment::sequences::SequencesConfig;
+use sdebnn_train::experiment::run::{AnyExperiment, Experiment, FAILURE};
 use sdebnn_train::run_directory::RunDirectory;
 use sdebnn_train::trainer::Split;
 use serde_json::Value;
@@ -14,40 +12,48 @@ use serde_json::Value;
 use crate::arguments::{Common, EvalArguments, OneModel, SplitName, TrainArguments};
 use crate::progress::TrainProgress;
 use crate::stop::{self, Stopped};
-use crate::{data_directory, images, print, sequences, use_threads};
+use crate::{data_directory, images, print, sequences, toy, use_threads};
 
 /// `sdebnn train`.
 pub fn train(arguments: &TrainArguments) -> Result<()> {
+    if arguments.child {
+        stop::with_parent();
+    }
     let path = &arguments.config;
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    match kind(&path.display().to_string(), &text, &arguments.set)? {
-        Kind::Images => train_on::<ImagesConfig>(arguments, &text, images::summary_text),
-        Kind::Sequences => train_on::<SequencesConfig>(arguments, &text, sequences::summary_text),
+    let mut settings = arguments.set.clone();
+    settings.extend(arguments.limit_train.map(|n| format!("data.limit_train={n}")));
+    settings.extend(arguments.limit_test.map(|n| format!("data.limit_test={n}")));
+    match AnyExperiment::read(&path.display().to_string(), &text, &settings)? {
+        AnyExperiment::Toy(config) => train_on(arguments, config, toy::summary_text),
+        AnyExperiment::Images(config) => train_on(arguments, config, images::summary_text),
+        AnyExperiment::Sequences(config) => train_on(arguments, config, sequences::summary_text),
     }
 }
 
 fn train_on<E: Experiment>(
     arguments: &TrainArguments,
-    text: &str,
+    mut config: E,
     summary_text: impl FnOnce(&E::Summary) -> String,
 ) -> Result<()> {
     use_threads(arguments.common.threads)?;
     stop::flag()?;
-    let path = &arguments.config;
-    let mut settings = arguments.set.clone();
-    settings.extend(arguments.limit_train.map(|n| format!("data.limit_train={n}")));
-    settings.extend(arguments.limit_test.map(|n| format!("data.limit_test={n}")));
-    let mut config = E::read(&path.display().to_string(), text, &settings)?;
     if let Some(model) = arguments.model {
         config = config.with_model(match model {
             OneModel::SdeBnn => ModelName::SdeBnn,
             OneModel::Nesterov => ModelName::Nesterov,
         });
     }
-    let name = path.file_stem().map_or("run".into(), |stem| stem.to_string_lossy().into_owned());
+    let name = arguments.config.file_stem().map_or("run".into(), |stem| stem.to_string_lossy().into_owned());
     let out = arguments.out.clone().unwrap_or_else(|| Path::new("runs").join(name));
     let directory = config.open(&out, arguments.resume)?;
-    let summary = run(&config, &directory, arguments.data.as_ref(), &arguments.common)?;
+    let summary = match run(&config, &directory, arguments.data.as_ref(), &arguments.common) {
+        Err(error) => {
+            directory.write(FAILURE, format!("{error:#}\n").as_bytes())?;
+            return Err(error);
+        }
+        Ok(summary) => summary,
+    };
     let Some(summary) = summary else {
         let mut command: Vec<String> = std::env::args().collect();
         if !arguments.resume {
@@ -72,12 +78,17 @@ fn quoted(word: &str) -> String {
 }
 
 /// Trains in a directory, with progress.
-pub fn run<E: Experiment>(
+fn run<E: Experiment>(
     config: &E,
     directory: &RunDirectory,
     data: Option<&PathBuf>,
     common: &Common,
 ) -> Result<Option<E::Summary>> {
+    // What went wrong before may go well now.
+    let failure = directory.file(FAILURE);
+    if failure.exists() {
+        std::fs::remove_file(&failure).with_context(|| format!("cannot remove {}", failure.display()))?;
+    }
     let mut progress = TrainProgress::new(common.quiet || common.json, common.verbose);
     let data = data_directory(data);
     Ok(config.train(directory, data.as_deref(), stop::flag()?, &mut progress)?)
@@ -86,16 +97,19 @@ pub fn run<E: Experiment>(
 /// `sdebnn eval`.
 pub fn evaluate(arguments: &EvalArguments) -> Result<()> {
     use_threads(arguments.common.threads)?;
-    let (name, text) = configuration_of(&arguments.run)?;
     let split = match arguments.split {
         SplitName::Test => Split::Test,
         SplitName::Validation => Split::Validation,
     };
-    match (kind(&name, &text, &[])?, arguments.forecast) {
-        (Kind::Images, None) => images::evaluate(arguments, split),
-        (Kind::Images, Some(_)) => bail!("{} is a run on images: --forecast is for sequences", arguments.run.display()),
-        (Kind::Sequences, None) => sequences::evaluate(arguments, split),
-        (Kind::Sequences, Some(ahead)) => sequences::forecast(arguments, ahead as usize),
+    let run = arguments.run.display();
+    match (AnyExperiment::of_run(&arguments.run)?, arguments.forecast) {
+        (AnyExperiment::Toy(_), _) => {
+            bail!("{run} is a run of the toy experiment: its summary.json has its evaluation")
+        }
+        (AnyExperiment::Images(_), None) => images::evaluate(arguments, split),
+        (AnyExperiment::Images(_), Some(_)) => bail!("{run} is a run on images: --forecast is for sequences"),
+        (AnyExperiment::Sequences(_), None) => sequences::evaluate(arguments, split),
+        (AnyExperiment::Sequences(_), Some(ahead)) => sequences::forecast(arguments, ahead as usize),
     }
 }
 

@@ -1,5 +1,7 @@
 //! How good predicted class probabilities are, accumulated over the batches of a test set.
 
+use serde::{Deserialize, Serialize};
+
 /// The bins of [`Classification::ece`] and [`Classification::reliability`].
 pub const BINS: usize = 15;
 
@@ -27,7 +29,7 @@ struct Sums {
 }
 
 /// The examples whose confidence, the largest probability, lies in one interval.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReliabilityBin {
     /// How many there are.
     pub count: usize,
@@ -119,7 +121,7 @@ fn largest(probabilities: &[f32]) -> (usize, f32) {
 
 /// Edges are rounded to `f32` as confidences are: 0.2 is at the end of its bin, not past it. The last bin takes what
 /// rounding put above 1, and NaN.
-fn bin_of(confidence: f32) -> usize {
+pub(crate) fn bin_of(confidence: f32) -> usize {
     (0..BINS - 1).find(|bin| confidence <= (bin + 1) as f32 / BINS as f32).unwrap_or(BINS - 1)
 }
 

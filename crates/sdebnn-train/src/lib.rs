@@ -1,7 +1,7 @@
 //! Experiments with continuous-depth Bayesian neural networks: everything between a configuration and a figure.
 //!
 //! This crate writes files into run directories but prints nothing: what a run has to say while it goes on, it tells an
-//! [`Observer`](experiment::Observer).
+//! [`TrainObserver`](trainer::TrainObserver).
 
 pub mod bench;
 pub mod checkpoint;
@@ -10,6 +10,7 @@ pub mod configuration;
 mod durable;
 pub mod error;
 pub mod experiment;
+mod machine;
 pub mod metrics;
 pub mod optimiser;
 pub mod parameters;

@@ -5,8 +5,23 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
 use crate::{Error, durable};
+
+/// The file of metrics.
+pub(crate) const METRICS: &str = "metrics.jsonl";
+
+/// The lines of a run's `metrics.jsonl`, one an epoch; none before the first is over.
+pub fn metrics(run: &Path) -> Result<Vec<Map<String, Value>>, Error> {
+    let path = run.join(METRICS);
+    let text = match std::fs::read_to_string(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        result => result.map_err(|error| Error::File { action: "read", path: path.clone(), error })?,
+    };
+    let rows: Result<_, _> = text.lines().map(serde_json::from_str).collect();
+    rows.map_err(|error| Error::NotARun { path, message: format!("cannot be read: {error}") })
+}
 
 /// A directory that holds one run.
 #[derive(Clone, Debug)]

@@ -206,16 +206,23 @@ impl SdeBnn {
         &*self.architecture.drift
     }
 
-    /// Arithmetic of the drift network for one example and one weight sample from `t0` to `T`, in floating-point operations; 0 where the
-    /// kernels do not know the network or the steps are not fixed.
+    /// Arithmetic of one evaluation of the drift network for one example and one weight sample, in floating-point operations; 0 where
+    /// the kernels do not know the network.
+    pub fn flops_per_evaluation(&self) -> f64 {
+        self.kernel_problem().map_or(0.0, |p| p.flops_per_evaluation() as f64)
+    }
+
+    /// The same from `t0` to `T`; 0 also where the steps are not fixed.
     pub fn flops_per_example(&self) -> f64 {
-        let (drift, dynamics) = (self.drift().kernel(), self.dynamics().kernel());
+        let fixed = |_: &_| self.config().solver.controller == Controller::Fixed;
+        let problem = self.kernel_problem().filter(fixed);
+        problem.map_or(0.0, |p| p.flops_per_evaluation() as f64 * p.evaluations() as f64)
+    }
+
+    fn kernel_problem(&self) -> Option<sdebnn_kernels::Problem> {
+        let (drift, (dynamics, _)) = self.drift().kernel().zip(self.dynamics().kernel())?;
         let solver = &self.config().solver;
-        let problem = drift.zip(dynamics).and_then(|(drift, (dynamics, _))| {
-            sdebnn_kernels::Problem::new(drift, dynamics, solver.method.kernel(), solver.grid()).ok()
-        });
-        let fixed = |_: &_| solver.controller == Controller::Fixed;
-        problem.filter(fixed).map_or(0.0, |p| p.flops_per_evaluation() as f64 * p.evaluations() as f64)
+        sdebnn_kernels::Problem::new(drift, dynamics, solver.method.kernel(), solver.grid()).ok()
     }
 
     /// One Brownian path for each of `samples` weight samples, a function of the stream and the sample's index alone.

@@ -1,6 +1,5 @@
 //! How long a training step takes, and what precision costs, on random data of the paper's shapes.
 
-mod machine;
 mod solve;
 mod workload;
 
@@ -15,6 +14,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::experiment::ModelName;
+use crate::machine;
 use workload::Trainer;
 
 /// What to time.
@@ -121,6 +121,11 @@ impl StepBench {
             samples,
         })
     }
+}
+
+/// Floating-point operations a second of one thread that does nothing else, measured in a moment.
+pub fn peak_flops_of_a_thread() -> f64 {
+    sdebnn_kernels::peak_flops_of_a_thread::<f32>(sdebnn_kernels::InstructionSet::Detect)
 }
 
 fn median(values: &[f64]) -> f64 {

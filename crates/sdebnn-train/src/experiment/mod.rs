@@ -1,11 +1,13 @@
 //! The experiments of the paper.
 
+pub mod estimate;
 pub mod grid;
 pub mod images;
 pub mod run;
 pub mod sequences;
 pub mod toy;
 
+use sdebnn::config::DynamicsConfig;
 use serde::{Deserialize, Serialize};
 
 /// The two models that the paper compares.
@@ -19,6 +21,15 @@ pub enum ModelName {
 }
 
 impl ModelName {
+    /// The model with these dynamics; `None` for those that the paper does not have.
+    pub fn of(dynamics: &DynamicsConfig) -> Option<Self> {
+        match dynamics {
+            DynamicsConfig::FirstOrder {} => Some(Self::SdeBnn),
+            DynamicsConfig::Nesterov { .. } => Some(Self::Nesterov),
+            DynamicsConfig::HeavyBall { .. } => None,
+        }
+    }
+
     /// The name in configurations, files and commands.
     pub fn key(self) -> &'static str {
         match self {
@@ -34,33 +45,4 @@ impl ModelName {
             Self::Nesterov => "Nesterov-SDEBNN",
         }
     }
-}
-
-/// One line of `metrics.jsonl`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct EpochMetrics {
-    /// The model.
-    pub model: ModelName,
-    /// The epoch, from 1.
-    pub epoch: usize,
-    /// The mean loss over the epoch's batches.
-    pub loss: f64,
-    /// Its negative log-likelihood.
-    pub nll: f64,
-    /// The KL divergence.
-    pub kl: f64,
-    /// Drift evaluations of a solve.
-    pub nfe_drift: f64,
-    /// Seconds since training started.
-    pub seconds: f64,
-}
-
-/// Who is told how a run goes on.
-pub trait Observer {
-    /// Training of a model starts.
-    fn started(&mut self, model: ModelName, epochs: usize);
-    /// An epoch is over.
-    fn epoch(&mut self, metrics: &EpochMetrics);
-    /// A model is trained; it will be evaluated now.
-    fn trained(&mut self, model: ModelName);
 }

@@ -5,16 +5,19 @@ use std::sync::atomic::AtomicBool;
 
 use sdebnn::config::{DynamicsConfig, ModelConfig};
 use sdebnn::random::Stream;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::ModelName;
-use super::images::ImageSet;
-use super::sequences::SequenceSet;
+use super::grid::PaperExperiment;
+use super::images::{ImageSet, ImagesConfig};
+use super::sequences::{SequenceSet, SequencesConfig};
+use super::toy::{self, ToyConfig};
 use crate::checkpoint::CheckpointStore;
 use crate::configuration;
 use crate::error::Error;
-use crate::run_directory::RunDirectory;
+use crate::run_directory::{METRICS, RunDirectory, metrics};
 use crate::trainer::{Task, TrainObserver, load_model};
 
 /// An experiment as its configuration says.
@@ -47,41 +50,173 @@ pub trait Experiment: Serialize + DeserializeOwned + PartialEq {
         Ok(directory)
     }
 
-    /// The summary of a run of this configuration that is finished.
-    fn finished(&self, out: &Path) -> Result<Option<Self::Summary>, Error> {
-        let path = out.join("summary.json");
-        if !path.exists() {
-            return Ok(None);
+    /// Whether a run of this configuration is finished in a directory. A run of another is an error.
+    fn is_finished(&self, out: &Path) -> Result<bool, Error> {
+        if !out.join("config.toml").exists() {
+            return Ok(false);
         }
         RunDirectory::open(out, self)?;
-        let text = std::fs::read(&path).map_err(|error| Error::File { action: "read", path: path.clone(), error })?;
-        serde_json::from_slice(&text)
-            .map(Some)
-            .map_err(|error| Error::NotARun { path, message: format!("cannot be read: {error}") })
+        Ok(out.join(SUMMARY).exists())
     }
 }
 
-/// The experiments that a configuration file may be of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// [`ImagesConfig`](super::images::ImagesConfig).
-    Images,
-    /// [`SequencesConfig`](super::sequences::SequencesConfig).
-    Sequences,
+/// The file that says that a run is finished, and how it ended.
+pub const SUMMARY: &str = "summary.json";
+
+/// The file that says why a run ended before its end.
+pub const FAILURE: &str = "failure.txt";
+
+/// What a trained model costs. All but the arithmetic depends on the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// 1e9 floating-point operations of one drift evaluation for one example and weight path.
+    pub drift_gflop: f64,
+    /// Milliseconds of the prediction for one example along one weight path, when the test set is predicted.
+    pub prediction_ms: f64,
+    /// Peak resident memory of the process that ended the run.
+    pub peak_memory_mib: u64,
+    /// Seconds of training, the evaluations after each epoch included.
+    pub seconds: f64,
 }
 
-/// Which experiment a configuration is of: its `data.name` decides.
-pub fn kind(name: &str, text: &str, overrides: &[String]) -> Result<Kind, Error> {
-    let table = configuration::table(name, text, overrides)?;
-    let set = table.get("data").and_then(|data| data.get("name")).map(|set| set.as_str().unwrap_or_default());
-    match set {
-        Some(set) if ImageSet::NAMES.contains(&set) => Ok(Kind::Images),
-        Some(set) if SequenceSet::NAMES.contains(&set) => Ok(Kind::Sequences),
-        _ => {
-            let names: Vec<&str> = [&ImageSet::NAMES[..], &SequenceSet::NAMES].concat();
-            let found = set.map_or("no data set".into(), |set| format!("unknown data set `{set}`"));
-            let message = format!("`data.name`: {found}, expected one of {}", names.join(", "));
-            Err(Error::Configuration { source_name: name.into(), message })
+/// Ends a run: writes `summary.json`, and the same numbers as `final_…` into the last line of `metrics.jsonl`, so that it has all
+/// that is known of the run.
+pub(super) fn finish(directory: &RunDirectory, summary: &impl Serialize) -> Result<(), Error> {
+    let mut rows = metrics(directory.path())?;
+    let numbers = serde_json::to_value(summary).ok().and_then(|numbers| match numbers {
+        Value::Object(numbers) => Some(numbers),
+        _ => None,
+    });
+    if let (Some(row), Some(numbers)) = (rows.last_mut(), numbers) {
+        row.extend(numbers.into_iter().map(|(key, value)| (format!("final_{key}"), value)));
+    }
+    directory.write_json_lines(METRICS, &rows)?;
+    directory.write_json(SUMMARY, summary)
+}
+
+/// The configuration of any experiment.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::large_enum_variant, reason = "there are few")]
+pub enum AnyExperiment {
+    /// 1D regression.
+    Toy(ToyConfig),
+    /// Classification of images.
+    Images(ImagesConfig),
+    /// Prediction of sequences.
+    Sequences(SequencesConfig),
+}
+
+impl AnyExperiment {
+    /// Reads a configuration file, with keys replaced. Its `data.name` decides which experiment it is of.
+    pub fn read(name: &str, text: &str, overrides: &[String]) -> Result<Self, Error> {
+        let table = configuration::table(name, text, overrides)?;
+        let set = table.get("data").and_then(|data| data.get("name")).map(|set| set.as_str().unwrap_or_default());
+        match set {
+            Some(toy::CURVE) => ToyConfig::read(name, text, overrides).map(Self::Toy),
+            Some(set) if ImageSet::NAMES.contains(&set) => ImagesConfig::read(name, text, overrides).map(Self::Images),
+            Some(set) if SequenceSet::NAMES.contains(&set) => {
+                SequencesConfig::read(name, text, overrides).map(Self::Sequences)
+            }
+            _ => {
+                let names: Vec<&str> = [&[toy::CURVE][..], &ImageSet::NAMES, &SequenceSet::NAMES].concat();
+                let found = set.map_or("no data set".into(), |set| format!("unknown data set `{set}`"));
+                let message = format!("`data.name`: {found}, expected one of {}", names.join(", "));
+                Err(Error::Configuration { source_name: name.into(), message })
+            }
+        }
+    }
+
+    /// The configuration of a run.
+    pub fn of_run(run: &Path) -> Result<Self, Error> {
+        let (name, text) = configuration_of(run)?;
+        Self::read(&name, &text, &[])
+    }
+
+    /// The model.
+    pub fn model(&self) -> &ModelConfig {
+        match self {
+            Self::Toy(config) => &config.model,
+            Self::Images(config) => &config.model,
+            Self::Sequences(config) => &config.model,
+        }
+    }
+
+    /// The seed.
+    pub fn seed(&self) -> u64 {
+        match self {
+            Self::Toy(config) => config.seed,
+            Self::Images(config) => config.seed,
+            Self::Sequences(config) => config.seed,
+        }
+    }
+
+    /// The epochs to train.
+    pub fn epochs(&self) -> u64 {
+        match self {
+            Self::Toy(config) => config.train.epochs as u64,
+            Self::Images(config) => config.train.epochs,
+            Self::Sequences(config) => config.train.epochs,
+        }
+    }
+
+    /// The same with another seed: what runs have in common that differ in it alone.
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        match &mut self {
+            Self::Toy(config) => config.seed = seed,
+            Self::Images(config) => config.seed = seed,
+            Self::Sequences(config) => config.seed = seed,
+        }
+        self
+    }
+
+    /// The experiment of the paper that this is a run of, be it on drawn data in place of its own.
+    pub fn paper(&self) -> Option<PaperExperiment> {
+        match self {
+            Self::Toy(_) => Some(PaperExperiment::Toy),
+            Self::Images(config) => match config.data.name {
+                ImageSet::Mnist => Some(PaperExperiment::Mnist),
+                ImageSet::Cifar10 => Some(PaperExperiment::Cifar10),
+                ImageSet::Digits => config.data.stands_in_for,
+            },
+            Self::Sequences(config) => match config.data.name {
+                SequenceSet::Walker2d => Some(PaperExperiment::Walker2d),
+                SequenceSet::Npy | SequenceSet::Walks => config.data.stands_in_for,
+            },
+        }
+    }
+
+    /// What the data is called.
+    pub fn data_title(&self) -> &'static str {
+        match self {
+            Self::Toy(_) => "a drawn curve",
+            Self::Images(config) => match config.data.name {
+                ImageSet::Mnist => "MNIST",
+                ImageSet::Cifar10 => "CIFAR-10",
+                ImageSet::Digits => "drawn digits",
+            },
+            Self::Sequences(config) => match config.data.name {
+                SequenceSet::Walker2d => "Walker2D",
+                SequenceSet::Npy => "recorded sequences",
+                SequenceSet::Walks => "drawn walks",
+            },
+        }
+    }
+
+    /// A run of this configuration in a directory, new or to be gone on with.
+    pub fn open(&self, out: &Path) -> Result<RunDirectory, Error> {
+        match self {
+            Self::Toy(config) => config.open(out, true),
+            Self::Images(config) => config.open(out, true),
+            Self::Sequences(config) => config.open(out, true),
+        }
+    }
+
+    /// Whether a run of this configuration is finished in a directory. A run of another is an error.
+    pub fn is_finished(&self, out: &Path) -> Result<bool, Error> {
+        match self {
+            Self::Toy(config) => config.is_finished(out),
+            Self::Images(config) => config.is_finished(out),
+            Self::Sequences(config) => config.is_finished(out),
         }
     }
 }
@@ -138,18 +273,19 @@ mod tests {
 
     #[test]
     fn the_data_set_decides_the_experiment() {
-        let kind_of = |set: &str| kind("a.toml", &format!("[data]\nname = '{set}'\n"), &[]);
+        let read = |text: &str, set: &str| AnyExperiment::read("a.toml", text, &[format!("data.name={set}")]);
+        let images = include_str!("../../../../configs/digits.toml");
         for name in ImageSet::NAMES {
-            assert_eq!(kind_of(name).unwrap(), Kind::Images);
-            serde_json::from_value::<ImageSet>(name.into()).unwrap();
+            assert!(matches!(read(images, name), Ok(AnyExperiment::Images(_))));
         }
+        let sequences = include_str!("../../../../configs/walks.toml");
         for name in SequenceSet::NAMES {
-            assert_eq!(kind_of(name).unwrap(), Kind::Sequences);
-            serde_json::from_value::<SequenceSet>(name.into()).unwrap();
+            assert!(matches!(read(sequences, name), Ok(AnyExperiment::Sequences(_))));
         }
-        let message = kind_of("imagenet").unwrap_err().to_string();
-        assert!(message.contains("unknown data set `imagenet`, expected one of mnist, cifar10, digits, walker2d"));
-        assert!(kind("a.toml", "seed = 1", &[]).unwrap_err().to_string().contains("no data set"));
-        assert_eq!(kind("a.toml", "", &["data.name=walks".into()]).unwrap(), Kind::Sequences);
+        let message = read(images, "imagenet").unwrap_err().to_string();
+        assert!(
+            message.contains("unknown data set `imagenet`, expected one of curve, mnist, cifar10, digits, walker2d")
+        );
+        assert!(AnyExperiment::read("a.toml", "seed = 1", &[]).unwrap_err().to_string().contains("no data set"));
     }
 }

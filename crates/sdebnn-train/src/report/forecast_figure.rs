@@ -39,7 +39,7 @@ pub(crate) fn write(forecast: &Forecast, directory: &RunDirectory) -> Result<(),
         .with_shared_legend_bottom()
         .with_shared_legend_entries(legend())
         .render();
-    super::write_scene(directory, "forecast", &scene)
+    super::write_scene(directory, "forecast", &scene).map(drop)
 }
 
 fn plots(forecast: &Forecast, feature: usize) -> Vec<Plot> {

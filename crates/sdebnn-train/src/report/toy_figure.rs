@@ -26,7 +26,7 @@ pub(crate) struct ToyFigure<'a> {
 
 impl ToyFigure<'_> {
     /// Writes `NAME.svg` and `NAME.png`.
-    pub fn write(&self, directory: &RunDirectory, name: &str) -> Result<(), Error> {
+    pub fn write(&self, directory: &RunDirectory, name: &str) -> Result<String, Error> {
         super::write(directory, name, self.plots(), self.layout())
     }
 
@@ -53,12 +53,10 @@ impl ToyFigure<'_> {
     }
 
     fn layout(&self) -> Layout {
-        Layout::auto_from_plots(&self.plots())
+        super::readable(Layout::auto_from_plots(&self.plots()), 440.0)
             .with_title(format!("{}: predictive prior and posterior", self.title))
             .with_x_label("input x")
             .with_y_label("output y")
-            .with_width(760.0)
-            .with_height(480.0)
             .with_x_axis_min(self.x[0])
             .with_x_axis_max(self.x[self.x.len() - 1])
             .with_legend_position(LegendPosition::OutsideBottomColumns)

@@ -18,7 +18,7 @@ use crate::checkpoint::{Checkpoint, CheckpointStore};
 use crate::error::Error;
 use crate::optimiser::{average, norm};
 use crate::parameters::Parameters;
-use crate::run_directory::RunDirectory;
+use crate::run_directory::{METRICS, RunDirectory, metrics};
 use crate::schedule::kl_factor;
 use crate::tensorboard::EventFile;
 use state::{State, Sums};
@@ -98,9 +98,6 @@ fn unix_time() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64())
 }
 
-/// The file of metrics.
-const METRICS: &str = "metrics.jsonl";
-
 impl<T: Task> Trainer<'_, T> {
     /// Trains from the last checkpoint of the directory, or from the beginning.
     pub fn run(&self, observer: &mut dyn TrainObserver) -> Result<Outcome<T::Model>, Error> {
@@ -170,17 +167,12 @@ impl<T: Task> Trainer<'_, T> {
     /// Takes back what metrics and events have of epochs that the checkpoint does not know.
     fn open(&self, store: CheckpointStore, state: &State) -> Result<Run, Error> {
         let path = self.directory.file(METRICS);
-        let text = match std::fs::read_to_string(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-            result => result.map_err(|error| Error::File { action: "read", path: path.clone(), error })?,
-        };
-        let rows: Result<Vec<Map<String, Value>>, _> =
-            text.lines().take(state.curve.len()).map(serde_json::from_str).collect();
-        let lacking = |message: String| Error::NotARun { path: path.clone(), message };
-        let rows = rows.map_err(|error| lacking(format!("cannot be read: {error}")))?;
+        let mut rows = metrics(self.directory.path())?;
         if rows.len() < state.curve.len() {
-            return Err(lacking(format!("has {} epochs, but the checkpoint {}", rows.len(), state.curve.len())));
+            let message = format!("has {} epochs, but the checkpoint {}", rows.len(), state.curve.len());
+            return Err(Error::NotARun { path, message });
         }
+        rows.truncate(state.curve.len());
         self.directory.write_json_lines(METRICS, &rows)?;
         let events = match EventFile::find(self.directory.path())? {
             Some(path) => EventFile::resume(&path, (!rows.is_empty()).then_some(self.epoch_step(rows.len())))?,

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::configuration;
 use crate::error::Error;
+use crate::experiment::grid::PaperExperiment;
 use crate::trainer::{EvaluateConfig, TrainConfig};
 
 /// A classification of images as data.
@@ -50,6 +51,9 @@ impl ImageSet {
 pub struct DataConfig {
     /// Which.
     pub name: ImageSet,
+    /// The experiment of the paper for whose data set this one is drawn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stands_in_for: Option<PaperExperiment>,
     /// Where it is; `--data` wins over it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dir: Option<PathBuf>,

@@ -8,13 +8,15 @@ pub use config::{DataConfig, ImageSet, ImagesConfig};
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
 use super::ModelName;
-use super::run::{Experiment, configuration_of, last_model, with_dynamics};
-use crate::classification::{Classification, auc_of_curve};
+use super::run::{Cost, Experiment, configuration_of, finish, last_model, with_dynamics};
+use crate::classification::{Classification, ReliabilityBin, auc_of_curve};
 use crate::error::Error;
+use crate::machine::peak_rss_mib;
 use crate::parameters::Parameters;
 use crate::run_directory::RunDirectory;
 use crate::trainer::{MeanNfe, Outcome, Split, TrainObserver, Trainer};
@@ -45,8 +47,13 @@ pub struct ImagesSummary {
     pub auc: f64,
     /// Drift evaluations of a solve on the test set.
     pub nfe_drift: f64,
-    /// Seconds of training, the evaluations after each epoch included.
-    pub seconds: f64,
+    /// Images trained on.
+    pub examples: usize,
+    /// Confidence against accuracy, the bins that are not empty.
+    pub reliability: Vec<ReliabilityBin>,
+    /// What it costs.
+    #[serde(flatten)]
+    pub cost: Cost,
 }
 
 /// Whether a data set is not in a directory.
@@ -83,9 +90,11 @@ impl Experiment for ImagesConfig {
         let Outcome::Finished { model, curve, seconds } = trainer.run(observer)? else { return Ok(None) };
         let samples = self.evaluate.final_samples;
         let epoch = self.train.epochs;
+        let start = Instant::now();
         let found = task.classify(&model, Split::Test, samples, stop);
         let found = found.map_err(|error| Error::Solve { model: "test", epoch, error })?;
         let Some((sums, nfe)) = found else { return Ok(None) };
+        let prediction_ms = 1e3 * start.elapsed().as_secs_f64() / (sums.count() * samples) as f64;
         let summary = ImagesSummary {
             version: env!("CARGO_PKG_VERSION").into(),
             seed: self.seed,
@@ -98,9 +107,16 @@ impl Experiment for ImagesConfig {
             ece: sums.ece(),
             auc: auc_of_curve(&curve),
             nfe_drift: nfe.nfe_drift,
-            seconds,
+            examples: task.examples(),
+            reliability: sums.reliability().into_iter().filter(|bin| bin.count > 0).collect(),
+            cost: Cost {
+                drift_gflop: 1e-9 * model.flops_per_evaluation(),
+                prediction_ms,
+                peak_memory_mib: peak_rss_mib(),
+                seconds,
+            },
         };
-        directory.write_json("summary.json", &summary)?;
+        finish(directory, &summary)?;
         Ok(Some(summary))
     }
 }

@@ -54,6 +54,11 @@ impl ImagesTask {
         purpose.stream(self.config.seed)
     }
 
+    /// Images to train on.
+    pub(super) fn examples(&self) -> usize {
+        self.train.len()
+    }
+
     /// Decides the weight paths of training.
     pub(super) fn noise(&self) -> Stream {
         self.stream(Purpose::TrainNoise)

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::configuration;
 use crate::error::Error;
+use crate::experiment::grid::PaperExperiment;
 use crate::trainer::{EvaluateConfig, TrainConfig};
 
 /// Next-frame prediction in sequences as data.
@@ -54,6 +55,9 @@ impl SequenceSet {
 pub struct DataConfig {
     /// Which.
     pub name: SequenceSet,
+    /// The experiment of the paper for whose data set this one is drawn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stands_in_for: Option<PaperExperiment>,
     /// Where they are; `--data` wins over it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dir: Option<PathBuf>,

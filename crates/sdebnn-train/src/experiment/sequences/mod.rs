@@ -11,12 +11,14 @@ pub use forecast::{Band, Forecast, ForecastOptions, forecast};
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
 use super::ModelName;
-use super::run::{Experiment, configuration_of, last_model, with_dynamics};
+use super::run::{Cost, Experiment, configuration_of, finish, last_model, with_dynamics};
 use crate::error::Error;
+use crate::machine::peak_rss_mib;
 use crate::parameters::Parameters;
 use crate::run_directory::RunDirectory;
 use crate::trainer::{MeanNfe, Outcome, Split, TrainObserver, Trainer};
@@ -43,8 +45,11 @@ pub struct SequencesSummary {
     pub nfe_drift: f64,
     /// Drift evaluations of a window: those of all its gaps.
     pub nfe_drift_per_sequence: f64,
-    /// Seconds of training, the evaluations after each epoch included.
-    pub seconds: f64,
+    /// Windows trained on.
+    pub examples: usize,
+    /// What it costs.
+    #[serde(flatten)]
+    pub cost: Cost,
 }
 
 impl Experiment for SequencesConfig {
@@ -72,9 +77,11 @@ impl Experiment for SequencesConfig {
         let samples = self.evaluate.final_samples;
         let epochs = self.train.epochs;
         let failed = |error| Error::Solve { model: "test", epoch: epochs, error };
+        let start = Instant::now();
         let Some((mse, nfe)) = task.predict(&model, Split::Test, samples, stop).map_err(failed)? else {
             return Ok(None);
         };
+        let prediction_ms = 1e3 * start.elapsed().as_secs_f64() / (task.windows(Split::Test).len() * samples) as f64;
         gradient_norms::write(directory, &gradient_norms::measure(&task, &model).map_err(failed)?)?;
         let summary = SequencesSummary {
             version: env!("CARGO_PKG_VERSION").into(),
@@ -86,9 +93,15 @@ impl Experiment for SequencesConfig {
             no_change: task.windows(Split::Test).no_change(),
             nfe_drift: nfe.nfe_drift,
             nfe_drift_per_sequence: nfe.nfe_drift * self.data.window as f64,
-            seconds,
+            examples: task.sets.train.len(),
+            cost: Cost {
+                drift_gflop: 1e-9 * model.block.flops_per_evaluation(),
+                prediction_ms,
+                peak_memory_mib: peak_rss_mib(),
+                seconds,
+            },
         };
-        directory.write_json("summary.json", &summary)?;
+        finish(directory, &summary)?;
         Ok(Some(summary))
     }
 }

@@ -2,21 +2,14 @@
 
 use super::config::{SequenceSet, SequencesConfig};
 use crate::error::Error;
-use crate::experiment::ModelName;
-use crate::experiment::grid::{Budget, SolverName};
+use crate::experiment::grid::{Budget, Cell, PaperExperiment};
 use crate::experiment::run::Experiment;
 
 /// The tolerance of adaptive steps.
 const TOLERANCE: f64 = 5e-3;
 
-/// The configuration of one run of the paper's grid.
-pub fn config(
-    budget: Budget,
-    model: ModelName,
-    solver: SolverName,
-    seed: u64,
-    settings: &[String],
-) -> Result<SequencesConfig, Error> {
+/// The configuration of one run of the paper's grid, with keys replaced.
+pub(in crate::experiment) fn config(budget: Budget, cell: Cell, settings: &[String]) -> Result<SequencesConfig, Error> {
     let (name, text) = match budget {
         Budget::Paper => ("configs/walker2d.toml", include_str!("../../../../../configs/walker2d.toml")),
         _ => ("configs/walker2d-quick.toml", include_str!("../../../../../configs/walker2d-quick.toml")),
@@ -33,25 +26,15 @@ pub fn config(
         ];
         all.extend(small.map(String::from));
     }
-    all.extend(solver.settings(TOLERANCE));
+    all.extend(cell.solver.settings(TOLERANCE));
     all.extend_from_slice(settings);
-    all.push(format!("seed={seed}"));
-    Ok(SequencesConfig::read(name, text, &all)?.with_model(model))
+    Ok(SequencesConfig::read(name, text, &all)?.with_model(cell.model))
 }
 
 /// The same experiment on drawn walks, for when the data set is not there.
-pub fn with_walks(config: &SequencesConfig) -> SequencesConfig {
+pub(in crate::experiment) fn with_walks(config: &SequencesConfig) -> SequencesConfig {
     let mut config = config.clone();
     config.data.name = SequenceSet::Walks;
+    config.data.stands_in_for = Some(PaperExperiment::Walker2d);
     config
-}
-
-/// What the paper's figure shows for the function evaluations of a test solve, drift and diffusion together; only its adaptive solves
-/// are in it.
-pub fn paper_nfe(model: ModelName, solver: SolverName) -> Option<f64> {
-    match (model, solver) {
-        (_, SolverName::Fixed) => None,
-        (ModelName::SdeBnn, SolverName::Adaptive) => Some(180.0),
-        (ModelName::Nesterov, SolverName::Adaptive) => Some(145.0),
-    }
 }

@@ -1,5 +1,5 @@
 use sdebnn::ConfigError;
-use sdebnn::config::{DynamicsConfig, ModelConfig};
+use sdebnn::config::ModelConfig;
 use sdebnn::likelihood::Likelihood;
 use sdebnn::random::Stream;
 use serde::{Deserialize, Serialize};
@@ -8,6 +8,8 @@ use super::data::DataConfig;
 use crate::configuration;
 use crate::error::Error;
 use crate::experiment::ModelName;
+use crate::experiment::grid::Budget;
+use crate::experiment::run::Experiment;
 
 /// The experiment as the paper has it.
 const CONFIG: &str = include_str!("../../../../../configs/toy.toml");
@@ -29,15 +31,13 @@ pub(super) enum Purpose {
 pub struct ToyConfig {
     /// Decides everything random.
     pub seed: u64,
-    /// The models to train.
-    pub models: Vec<ModelName>,
     /// The data set.
     pub data: DataConfig,
     /// Training.
     pub train: TrainConfig,
     /// Evaluation.
     pub evaluate: EvaluateConfig,
-    /// The Nesterov model; the baseline differs in `model.dynamics` alone.
+    /// The model.
     pub model: ModelConfig,
 }
 
@@ -66,23 +66,33 @@ pub struct EvaluateConfig {
 }
 
 impl ToyConfig {
-    /// The paper's experiment with keys replaced.
-    pub fn read(overrides: &[String]) -> Result<Self, Error> {
-        let config: Self = configuration::read("configs/toy.toml", CONFIG, overrides)?;
-        config.validate().map_err(|e| Error::config("configuration", "", e))?;
-        config.model.validate().map_err(|e| Error::config("configuration", "model.", e))?;
+    /// The paper's experiment with keys replaced. It takes so little time that it is always run whole, but for a smoke test.
+    pub(in crate::experiment) fn of_paper(
+        budget: Budget,
+        model: ModelName,
+        overrides: &[String],
+    ) -> Result<Self, Error> {
+        let mut all = Vec::new();
+        if budget == Budget::Smoke {
+            all.extend(["train.epochs=100", "evaluate.samples=50"].map(String::from));
+        }
+        all.extend_from_slice(overrides);
+        Ok(Self::read("configs/toy.toml", CONFIG, &all)?.with_model(model))
+    }
+
+    pub(super) fn read_checked(name: &str, text: &str, overrides: &[String]) -> Result<Self, Error> {
+        let config: Self = configuration::read(name, text, overrides)?;
+        config.validate().map_err(|e| Error::config(name, "", e))?;
+        config.model.validate().map_err(|e| Error::config(name, "model.", e))?;
         Ok(config)
     }
 
     fn validate(&self) -> Result<(), ConfigError> {
-        let check = |ok: bool, key: &str, found: &dyn std::fmt::Debug, expected: &str| match ok {
-            true => Ok(()),
-            false => Err(ConfigError { key: key.into(), found: format!("{found:?}"), expected: expected.into() }),
-        };
-        let DataConfig { slope, amplitude, frequency, range, gap, noise, train_points, test_points } = &self.data;
+        let check = ConfigError::unless;
+        let DataConfig { name: _, slope, amplitude, frequency, range, gap, noise, train_points, test_points } =
+            &self.data;
         let TrainConfig { epochs, batch, learning_rate, kl_coef, samples } = &self.train;
         let ordered = |v: &[f64; 2]| v[0].is_finite() && v[1].is_finite() && v[0] < v[1];
-        check(!self.models.is_empty(), "models", &self.models, "at least one of \"sde-bnn\" and \"nesterov\"")?;
         check(*train_points > 0, "data.train_points", train_points, "at least 1")?;
         check(*test_points > 0, "data.test_points", test_points, "at least 1")?;
         check(slope.is_finite(), "data.slope", slope, "a finite number")?;
@@ -99,22 +109,8 @@ impl ToyConfig {
         check(kl_coef.is_finite() && *kl_coef >= 0.0, "train.kl_coef", kl_coef, "a number of at least 0")?;
         check(*samples > 0, "train.samples", samples, "at least 1")?;
         check(self.evaluate.samples > 1, "evaluate.samples", &self.evaluate.samples, "at least 2")?;
-        let nesterov = matches!(self.model.dynamics, DynamicsConfig::Nesterov { .. });
-        check(
-            nesterov,
-            "model.dynamics",
-            &self.model.dynamics,
-            "kind = \"nesterov\"; \"sde-bnn\" is chosen by `models`",
-        )?;
         let values = matches!(self.model.likelihood, Likelihood::Gaussian(_) | Likelihood::Laplace(_));
         check(values, "model.likelihood", &self.model.likelihood, "\"gaussian\" or \"laplace\" for a regression")
-    }
-
-    pub(super) fn model(&self, name: ModelName) -> ModelConfig {
-        match name {
-            ModelName::Nesterov => self.model.clone(),
-            ModelName::SdeBnn => ModelConfig { dynamics: DynamicsConfig::FirstOrder {}, ..self.model.clone() },
-        }
     }
 
     pub(super) fn stream(&self, purpose: Purpose) -> Stream {

@@ -8,6 +8,8 @@ const FIGURE_POINTS: usize = 161;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DataConfig {
+    /// Always the curve.
+    pub name: CurveName,
     /// Points to train on.
     pub train_points: usize,
     /// Held-out points.
@@ -24,6 +26,17 @@ pub struct DataConfig {
     pub gap: [f64; 2],
     /// The standard deviation of the noise.
     pub noise: f64,
+}
+
+/// The name of the data set in configurations.
+pub const CURVE: &str = "curve";
+
+/// The one data set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CurveName {
+    /// [`CURVE`].
+    Curve,
 }
 
 /// Inputs and targets.

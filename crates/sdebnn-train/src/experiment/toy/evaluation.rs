@@ -4,15 +4,15 @@ use sdebnn::burn::tensor::Device;
 use sdebnn::model::{Law, SdeBnn};
 use sdebnn::prediction::{value_nll, value_quantile};
 use sdebnn::random::Stream;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::column;
 use super::data::{DataConfig, Points};
 use crate::metrics::{coverage, quantile, rmse};
 
-/// The results of one model, on held-out points.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ModelSummary {
+/// How good predictions are, on held-out points.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fit {
     /// Root mean squared error of the posterior mean.
     pub rmse: f64,
     /// Mean negative log predictive density.
@@ -25,12 +25,6 @@ pub struct ModelSummary {
     pub band_data: f64,
     /// The same inside the gap.
     pub band_gap: f64,
-    /// Drift evaluations of a solve.
-    pub nfe_drift: f64,
-    /// Learned numbers.
-    pub parameters: usize,
-    /// Seconds of training.
-    pub seconds: f64,
 }
 
 /// The outputs of many weight paths at some inputs.
@@ -78,7 +72,7 @@ impl Predictions {
     }
 }
 
-impl ModelSummary {
+impl Fit {
     /// From predictions at the held-out points and at the figure's inputs.
     pub(super) fn new(
         data: &DataConfig,
@@ -109,9 +103,6 @@ impl ModelSummary {
             rmse_gap: mean_where(&|x| data.in_gap(x), &|i| (mean[i] - data.curve(x[i])).powi(2)).sqrt(),
             band_data: mean_where(&|x| data.has_data(x), &width),
             band_gap: mean_where(&|x| data.in_gap(x), &width),
-            nfe_drift: 0.0,
-            parameters: model.num_params(),
-            seconds: 0.0,
         }
     }
 }

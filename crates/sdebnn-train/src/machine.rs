@@ -1,7 +1,7 @@
 //! What the system says of this process and of the others. Zero where it does not say.
 
 /// Peak resident memory of this process in MiB (Linux).
-pub(super) fn peak_rss_mib() -> u64 {
+pub(crate) fn peak_rss_mib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
@@ -9,7 +9,7 @@ pub(super) fn peak_rss_mib() -> u64 {
 }
 
 /// CPU seconds spent so far by other processes (Linux).
-pub(super) fn others_cpu_seconds() -> f64 {
+pub(crate) fn others_cpu_seconds() -> f64 {
     // Linux counts in hundredths of a second wherever user space can see it.
     const TICKS: f64 = 100.0;
     let all = std::fs::read_to_string("/proc/stat").unwrap_or_default();
