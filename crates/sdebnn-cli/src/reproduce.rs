@@ -273,16 +273,15 @@ fn make_one(arguments: &ReproduceArguments, run: &Planned) -> Result<ExitStatus>
 
 fn wait(child: &mut Child) -> Result<ExitStatus> {
     let stop = stop::flag()?;
-    let mut input = child.stdin.take();
+    let (mut input, mut told) = (child.stdin.take(), false);
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(status);
         }
-        if stop.load(Ordering::Relaxed)
-            && let Some(input) = &mut input
-        {
-            // It may have stopped by itself: Ctrl-C reaches it too.
-            let _ = input.write_all(&[stop::PLEASE]);
+        if stop.load(Ordering::Relaxed) && !told {
+            // It may have ended by itself: Ctrl-C reaches it too.
+            let _ = input.as_mut().map(|input| input.write_all(&[stop::PLEASE]));
+            told = true;
         }
         std::thread::sleep(MOMENT);
     }

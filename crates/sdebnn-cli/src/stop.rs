@@ -45,9 +45,12 @@ pub fn flag() -> Result<&'static AtomicBool> {
     static LISTENING: OnceLock<()> = OnceLock::new();
     if LISTENING.set(()).is_ok() {
         ctrlc::set_handler(|| {
-            if STOP.swap(true, Ordering::Relaxed) {
+            // Not by STOP, which a parent may have set just before.
+            static ASKED: AtomicBool = AtomicBool::new(false);
+            if ASKED.swap(true, Ordering::Relaxed) {
                 std::process::exit(i32::from(EXIT_CODE));
             }
+            STOP.store(true, Ordering::Relaxed);
             eprintln!("\nstopping after this step; once more to stop at once");
         })
         .context("cannot listen for Ctrl-C")?;

@@ -49,21 +49,20 @@ fn train_on<E: Experiment>(
     let directory = config.open(&out, arguments.resume)?;
     let summary = match run(&config, &directory, arguments.data.as_ref(), &arguments.common) {
         Err(error) => {
-            directory.write(FAILURE, format!("{error:#}\n").as_bytes())?;
+            // Another process's run is not ours to speak of. What went wrong first is what the user is told.
+            if !matches!(error.downcast_ref(), Some(sdebnn_train::Error::RunInUse { .. })) {
+                let _ = directory.write(FAILURE, format!("{error:#}\n").as_bytes());
+            }
             return Err(error);
         }
         Ok(summary) => summary,
     };
     let Some(summary) = summary else {
-        let mut command: Vec<String> = std::env::args().collect();
-        if !arguments.resume {
-            command.push("--resume".into());
+        if !arguments.child {
+            let resume = (!arguments.resume).then(|| "--resume".into());
+            let command: Vec<String> = std::env::args().chain(resume).map(|word| quoted(&word)).collect();
+            eprintln!("saved in {}; to go on:\n  {}", out.display(), command.join(" "));
         }
-        eprintln!(
-            "saved in {}; to go on:\n  {}",
-            out.display(),
-            command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
-        );
         return Err(Stopped.into());
     };
     report(&arguments.common, &serde_json::to_value(&summary)?, || {

@@ -48,7 +48,9 @@ fn metrics(directory: &Path) -> Vec<Value> {
     let lines = std::fs::read_to_string(directory.join("metrics.jsonl")).expect("metrics");
     let line = |line: &str| {
         let mut row: Value = serde_json::from_str(line).expect("JSON");
-        row.as_object_mut().expect("an object").remove("seconds").expect("seconds");
+        let numbers = row.as_object_mut().expect("an object");
+        numbers.remove("seconds").expect("seconds");
+        numbers.retain(|key, _| !["seconds", "prediction_ms", "peak_memory_mib"].iter().any(|of| key.ends_with(of)));
         row
     };
     lines.lines().map(line).collect()
@@ -56,11 +58,11 @@ fn metrics(directory: &Path) -> Vec<Value> {
 
 #[test]
 fn help_shows_examples() {
-    for arguments in [&["--help"][..], &["reproduce", "--help"], &["reproduce", "toy", "--help"]] {
+    for arguments in [&["--help"][..], &["reproduce", "--help"], &["report", "--help"]] {
         let output = sdebnn(arguments);
         assert!(output.status.success());
         let help = text(&output.stdout);
-        assert!(help.contains("Examples:") && help.contains("sdebnn reproduce toy"), "{help}");
+        assert!(help.contains("Examples:") && help.contains("  sdebnn re"), "{help}");
     }
 }
 
@@ -80,22 +82,24 @@ fn a_run_writes_its_directory_and_repeats_bit_for_bit() {
         let output = toy(out, more);
         assert!(output.status.success(), "{}", text(&output.stderr));
     }
-    for file in ["config.toml", "sde-bnn.svg", "sde-bnn.png", "nesterov.svg", "nesterov.png"] {
-        let bytes = std::fs::read(first.join(file)).expect(file);
-        assert!(!bytes.is_empty(), "{file}");
-        assert_eq!(bytes, std::fs::read(second.join(file)).expect(file), "{file}");
-    }
-    let rows = metrics(&first);
-    assert_eq!(rows.len(), 6);
-    assert_eq!(rows, metrics(&second));
-    assert_ne!(rows, metrics(&other));
-    let summary = json(&first.join("summary.json"));
     for model in ["sde-bnn", "nesterov"] {
-        let results = &summary["models"][model];
-        for key in ["rmse", "nll", "coverage95", "nfe_drift", "seconds", "band_data", "band_gap"] {
+        let [run, again] = [&first, &second].map(|out| out.join(format!("{model}-fixed-0")));
+        for file in ["config.toml", "prediction.svg", "prediction.png"] {
+            let bytes = std::fs::read(run.join(file)).expect(file);
+            assert!(!bytes.is_empty(), "{file}");
+            assert_eq!(bytes, std::fs::read(again.join(file)).expect(file), "{file}");
+        }
+        let rows = metrics(&run);
+        assert_eq!(rows.len(), 3);
+        assert_eq!(rows, metrics(&again));
+        assert_ne!(rows, metrics(&other.join(format!("{model}-fixed-1"))));
+        let results = json(&run.join("summary.json"));
+        for key in ["rmse", "nll", "coverage95", "nfe_drift", "seconds", "band_data", "band_gap", "prediction_ms"] {
             assert!(results[key].is_number(), "{model} {key}");
+            assert!(key == "nfe_drift" || rows[2].get(key).is_none(), "{key} is no metric of an epoch");
         }
         assert_eq!(results["nfe_drift"], 8.0);
+        assert_eq!(results["rmse"], rows[2]["final_rmse"]);
     }
 }
 
@@ -106,9 +110,9 @@ fn json_is_one_line_of_the_chosen_model() {
     assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output.stderr));
     let line = text(&output.stdout);
     assert_eq!(line.lines().count(), 1);
-    let summary: Value = serde_json::from_str(&line).expect("JSON");
-    let models: Vec<&String> = summary["models"].as_object().expect("models").keys().collect();
-    assert_eq!(models, ["nesterov"]);
+    let runs: Vec<Value> = serde_json::from_str(&line).expect("JSON");
+    assert_eq!(runs.len(), 1);
+    assert!(runs[0]["model"] == "nesterov" && runs[0]["state"] == "finished" && runs[0]["summary"]["rmse"].is_number());
 }
 
 #[test]
@@ -116,11 +120,13 @@ fn a_run_of_another_configuration_is_not_overwritten() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path().join("run");
     assert!(toy(&out, &[]).status.success());
-    let before = std::fs::read(out.join("metrics.jsonl")).expect("metrics");
-    let message = error(&toy(&out, &["--seed", "5"]));
+    let file = out.join("nesterov-fixed-0/metrics.jsonl");
+    let before = std::fs::read(&file).expect("metrics");
+    let message = error(&toy(&out, &["--set", "train.learning_rate=0.5"]));
     assert!(message.contains("holds a run with another configuration"), "{message}");
-    assert_eq!(before, std::fs::read(out.join("metrics.jsonl")).expect("metrics"));
-    assert!(toy(&out, &[]).status.success(), "the same run may be repeated");
+    assert_eq!(before, std::fs::read(&file).expect("metrics"));
+    assert!(toy(&out, &[]).status.success(), "the same command is no error");
+    assert_eq!(before, std::fs::read(&file).expect("metrics"), "finished runs are not repeated");
 }
 
 #[test]
@@ -138,7 +144,7 @@ fn bad_settings_are_errors_that_name_the_key() {
         ("model.dynamics.squash=relu", &["`model.solver.t0`", "infinite"]),
         ("model.dynamics.kind=newton", &["model.dynamics", "unknown variant `newton`", "nesterov"]),
         ("model.likelihood.kind=categorical", &["model.likelihood"]),
-        ("models=[]", &["`models` is []", "sde-bnn"]),
+        ("data.name=parabola", &["data.name", "unknown variant `parabola`", "curve"]),
         ("epochs", &["expected key=value"]),
     ] {
         let message = error(&toy(&out, &["--set", setting]));
@@ -161,11 +167,13 @@ fn an_output_that_cannot_be_written_is_an_error() {
 fn a_diverging_run_says_where_and_what_to_try() {
     let directory = tempfile::tempdir().expect("a directory");
     let settings = ["--model", "sde-bnn", "--set", "train.learning_rate=1e30"];
-    let message = error(&toy(&directory.path().join("run"), &settings));
-    assert!(
-        message.contains("sde-bnn, epoch") && message.contains("not finite") && message.contains("try"),
-        "{message}"
-    );
+    let out = directory.path().join("run");
+    let message = error(&toy(&out, &settings));
+    let said = |message: &str| {
+        message.contains("training, epoch") && message.contains("not finite") && message.contains("try")
+    };
+    assert!(said(&message) && message.contains("1 of 1 runs failed"), "{message}");
+    assert!(said(&std::fs::read_to_string(out.join("sde-bnn-fixed-0/failure.txt")).expect("the reason")));
 }
 
 #[test]
@@ -230,7 +238,10 @@ fn both_engines_train_alike() {
         let out = directory.path().join(engine);
         let output = toy(&out, &["--set", &format!("model.solver.engine={engine}")]);
         assert!(output.status.success(), "{}", text(&output.stderr));
-        metrics(&out).iter().map(|row| row["loss"].as_f64().expect("a loss")).collect::<Vec<_>>()
+        metrics(&out.join("nesterov-fixed-0"))
+            .iter()
+            .map(|row| row["loss"].as_f64().expect("a loss"))
+            .collect::<Vec<_>>()
     });
     for (fused, reference) in losses[0].iter().zip(&losses[1]) {
         assert!((fused - reference).abs() < 1e-3 * reference.abs(), "{fused} {reference}");
@@ -243,9 +254,9 @@ fn results_do_not_depend_on_the_number_of_threads() {
     let runs = ["1", "2", "7"].map(|threads| {
         let out = directory.path().join(threads);
         let mut command = Command::new(env!("CARGO_BIN_EXE_sdebnn"));
-        command.args(["reproduce", "toy", "--out"]).arg(&out).args(TINY).env("RAYON_NUM_THREADS", threads);
+        command.args(["reproduce", "toy", "--out"]).arg(&out).args(TINY).args(["--threads", threads]);
         assert!(command.output().expect("the binary runs").status.success());
-        metrics(&out)
+        ["sde-bnn-fixed-0", "nesterov-fixed-0"].map(|run| metrics(&out.join(run)))
     });
     assert_eq!(runs[0], runs[1]);
     assert_eq!(runs[0], runs[2]);

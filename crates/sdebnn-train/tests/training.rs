@@ -3,13 +3,12 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use sdebnn::config::{DynamicsConfig, ModelConfig};
 use sdebnn_train::checkpoint::{Checkpoint, CheckpointStore};
 use sdebnn_train::experiment::ModelName;
-use sdebnn_train::experiment::grid::{Budget, SolverName};
-use sdebnn_train::experiment::images::paper::config;
-use sdebnn_train::experiment::images::{ImageSet, ImagesConfig, ImagesSummary};
+use sdebnn_train::experiment::grid::{Budget, Cell, PaperExperiment, SolverName};
+use sdebnn_train::experiment::images::{ImagesConfig, ImagesSummary};
 use sdebnn_train::experiment::run::Experiment;
-use sdebnn_train::experiment::sequences;
 use sdebnn_train::trainer::TrainObserver;
 use serde_json::{Map, Value};
 
@@ -99,19 +98,25 @@ fn clipped_gradients_are_smaller() {
 #[test]
 fn every_configuration_of_the_paper_can_be_used() {
     for budget in [Budget::Smoke, Budget::Quick, Budget::Paper] {
-        for solver in [SolverName::Fixed, SolverName::Adaptive] {
-            for set in [ImageSet::Mnist, ImageSet::Cifar10, ImageSet::Digits] {
-                let of = |model| config(set, budget, model, solver, 3, &[]).unwrap();
-                let (first, second) = (of(ModelName::SdeBnn), of(ModelName::Nesterov));
-                assert_ne!(first.model.dynamics, second.model.dynamics);
-                assert_eq!(first.with_model(ModelName::Nesterov), second);
-                assert_eq!(first.seed, 3);
+        for experiment in PaperExperiment::ALL {
+            for &solver in experiment.solvers() {
+                for stands_in in [false, true] {
+                    let cell = |model| Cell { model, solver, seed: 3 };
+                    let of = |model| experiment.config(budget, cell(model), &[], stands_in).unwrap();
+                    let (first, second) = (of(ModelName::SdeBnn), of(ModelName::Nesterov));
+                    for (config, model) in [(&first, ModelName::SdeBnn), (&second, ModelName::Nesterov)] {
+                        assert_eq!(ModelName::of(&config.model().dynamics), Some(model));
+                        assert_eq!(SolverName::of(config.model().solver.controller), solver);
+                        assert_eq!((config.paper(), config.seed()), (Some(experiment), 3));
+                        assert!(config.seconds(1e11) > 1.0);
+                    }
+                    let [a, b] = [&first, &second].map(|config| ModelConfig {
+                        dynamics: DynamicsConfig::FirstOrder {},
+                        ..config.model().clone()
+                    });
+                    assert_eq!(a, b, "the models differ in their dynamics alone");
+                }
             }
-            let of = |model| sequences::paper::config(budget, model, solver, 3, &[]).unwrap();
-            let (first, second) = (of(ModelName::SdeBnn), of(ModelName::Nesterov));
-            assert_ne!(first.model.dynamics, second.model.dynamics);
-            assert_eq!(first.with_model(ModelName::Nesterov), second);
-            assert_eq!((first.seed, first.data.window, first.data.stride, first.data.drop), (3, 64, 16, 0.1));
         }
     }
 }

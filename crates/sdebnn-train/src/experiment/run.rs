@@ -159,14 +159,13 @@ impl AnyExperiment {
         }
     }
 
-    /// The same with another seed: what runs have in common that differ in it alone.
-    pub fn with_seed(mut self, seed: u64) -> Self {
-        match &mut self {
-            Self::Toy(config) => config.seed = seed,
-            Self::Images(config) => config.seed = seed,
-            Self::Sequences(config) => config.seed = seed,
+    /// The same with another seed and the dynamics of another model: equal for runs that differ in these alone.
+    pub fn with(&self, seed: u64, model: ModelName) -> Self {
+        match self {
+            Self::Toy(config) => Self::Toy(ToyConfig { seed, ..config.with_model(model) }),
+            Self::Images(config) => Self::Images(ImagesConfig { seed, ..config.with_model(model) }),
+            Self::Sequences(config) => Self::Sequences(SequencesConfig { seed, ..config.with_model(model) }),
         }
-        self
     }
 
     /// The experiment of the paper that this is a run of, be it on drawn data in place of its own.

@@ -105,6 +105,13 @@ impl CurveFigure {
         plots
     }
 
+    /// Whole epochs from tick to tick.
+    fn epoch_step(&self) -> f64 {
+        let epochs = self.curves.iter().map(|curve| curve.points.len()).max().unwrap_or(1);
+        let steps = [1, 2, 5, 10, 20, 50, 100, 200, 500];
+        steps.into_iter().find(|step| epochs <= 6 * step).unwrap_or(1000) as f64
+    }
+
     fn layout(&self) -> Layout {
         // The legend is listed here, because only so its height is known to the layout.
         let curves = self.curves.iter();
@@ -122,6 +129,10 @@ impl CurveFigure {
             .with_legend_entries(legend)
             .with_legend_position(LegendPosition::OutsideBottomColumns)
             .with_legend_box(false);
+        let layout = match self.x_label {
+            "epoch" => layout.with_x_tick_step(self.epoch_step()),
+            _ => layout,
+        };
         if self.log_y { layout.with_log_y() } else { layout }
     }
 }

@@ -34,6 +34,12 @@ impl Group<'_> {
         format!("{}, {}{note}{open}", self.model.title(), self.solver.key())
     }
 
+    /// How the group differs from others of its model.
+    pub fn condition(&self) -> String {
+        let note = self.note.as_ref().map_or(String::new(), |note| format!(" ({note})"));
+        format!("{} steps{note}", self.solver.key())
+    }
+
     /// What the runs ended with.
     pub fn last(&self, key: &str) -> Spread {
         self.last_times(key, 1.0)
@@ -105,7 +111,9 @@ impl<'a> Section<'a> {
         let runs: Vec<&ReportedRun> = runs.iter().filter(of).collect();
         let mut groups: Vec<Group> = Vec::new();
         for run in &runs {
-            let alike = |group: &&mut Group| group.config().clone().with_seed(0) == run.config.clone().with_seed(0);
+            let alike = |group: &&mut Group| {
+                group.model == run.model && group.config().with(0, run.model) == run.config.with(0, run.model)
+            };
             match groups.iter_mut().find(alike) {
                 Some(group) => group.runs.push(run),
                 None => groups.push(Group {
@@ -120,7 +128,7 @@ impl<'a> Section<'a> {
         for group in &mut groups {
             let finished = |run: &&ReportedRun| run.state == RunState::Finished;
             group.finished = group.runs.iter().any(finished);
-            group.runs.retain(|run| if group.finished { finished(&run) } else { !run.metrics.is_empty() });
+            group.runs.retain(|run| if group.finished { finished(run) } else { !run.metrics.is_empty() });
             group.runs.sort_by_key(|run| run.config.seed());
         }
         groups.retain(|group| !group.runs.is_empty());
@@ -139,13 +147,11 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The groups of the two models with the same solver, the baseline first, where each has one.
+    /// Groups of the two models that differ in nothing else, the baseline first.
     pub fn pairs(&self) -> Vec<(&Group<'a>, &Group<'a>)> {
-        let find = |model, solver| {
-            let mut of = self.groups.iter().filter(|g| g.finished && (g.model, g.solver) == (model, solver));
-            of.next().filter(|_| of.next().is_none())
-        };
-        let pair = |solver| Some((find(ModelName::SdeBnn, solver)?, find(ModelName::Nesterov, solver)?));
-        [SolverName::Fixed, SolverName::Adaptive].into_iter().filter_map(pair).collect()
+        let of = |model| self.groups.iter().filter(move |group| group.finished && group.model == model);
+        let common = |group: &Group| group.config().with(0, ModelName::SdeBnn);
+        let other = |group: &Group| of(ModelName::Nesterov).find(|other| common(other) == common(group));
+        of(ModelName::SdeBnn).filter_map(|group| Some((group, other(group)?))).collect()
     }
 }

@@ -60,10 +60,9 @@ fn ahead(pair: (&Group, &Group), key: &str, better: Better) -> String {
     format!("{} is ahead in {won} of {count} epochs", pair.1.model.title())
 }
 
-/// The sentences of all pairs, with the solver's name where there are several.
-fn of_pairs(section: &Section, sentence: impl Fn((&Group, &Group)) -> String) -> String {
-    let pairs = section.pairs();
-    let say = |pair: &(&Group, &Group)| format!("With {} steps: {}.", pair.0.solver.key(), sentence(*pair));
+/// A sentence for every pair.
+fn of_pairs(pairs: &[(&Group, &Group)], sentence: impl Fn((&Group, &Group)) -> String) -> String {
+    let say = |pair: &(&Group, &Group)| format!("With {}: {}.", pair.0.condition(), sentence(*pair));
     match pairs.is_empty() {
         true => "There is no pair of models to compare.".into(),
         false => pairs.iter().map(say).collect::<Vec<_>>().join(" "),
@@ -92,7 +91,7 @@ pub(super) fn toy(group: &Group) -> String {
 
 /// Of test accuracy by epoch.
 pub(super) fn accuracy(section: &Section) -> String {
-    of_pairs(section, |pair| {
+    of_pairs(&section.pairs(), |pair| {
         let end = contrast(pair, |group| group.last_times("accuracy", 100.0), " %", 2, Better::Higher);
         format!("{end}; {}", ahead(pair, "test_accuracy", Better::Higher))
     })
@@ -101,7 +100,7 @@ pub(super) fn accuracy(section: &Section) -> String {
 /// Of function evaluations by epoch.
 pub(super) fn nfe(section: &Section, key: &str) -> String {
     let last = |group: &Group| Spread::of(&group.epochs(key).pop().unwrap_or_default());
-    of_pairs(section, |pair| {
+    of_pairs(&section.pairs(), |pair| {
         let (a, b) = (last(pair.0), last(pair.1));
         let values = format!("{} needs {}, {} {}", pair.0.model.title(), a.text(1), pair.1.model.title(), b.text(1));
         let share = 100.0 * (b.mean - a.mean) / a.mean;
@@ -120,25 +119,25 @@ pub(super) fn nfe(section: &Section, key: &str) -> String {
 
 /// Of reliability diagrams.
 pub(super) fn reliability(section: &Section) -> String {
-    of_pairs(section, |pair| {
+    of_pairs(&section.pairs(), |pair| {
         format!("expected calibration error {}", contrast(pair, |group| group.last("ece"), "", 4, Better::Lower))
     })
 }
 
 /// Of the test loss by epoch.
 pub(super) fn test_loss(section: &Section, solver: SolverName) -> String {
-    let Some(pair) = section.pairs().into_iter().find(|pair| pair.0.solver == solver) else {
-        return "There is no pair of models to compare.".into();
-    };
     let mse = |group: &Group| group.last("mse");
     let share = |group: &Group| 100.0 * mse(group).mean / group.last("no_change").mean;
-    format!(
-        "At the end {}. That is {:.0} % and {:.0} % of the error of predicting no change. {}.",
-        contrast(pair, mse, "", 4, Better::Lower),
-        share(pair.0),
-        share(pair.1),
-        ahead(pair, "test_mse", Better::Lower)
-    )
+    let pairs: Vec<_> = section.pairs().into_iter().filter(|pair| pair.0.solver == solver).collect();
+    of_pairs(&pairs, |pair| {
+        format!(
+            "{}; that is {:.0} % and {:.0} % of the error of predicting no change. {}",
+            contrast(pair, mse, "", 4, Better::Lower),
+            share(pair.0),
+            share(pair.1),
+            ahead(pair, "test_mse", Better::Lower)
+        )
+    })
 }
 
 /// Of gradient norms by `T − t`.

@@ -10,18 +10,22 @@ use crate::experiment::run::AnyExperiment;
 /// What the runs of an experiment ended with, beside the paper's numbers.
 pub fn results(section: &Section) -> Option<Table> {
     let groups: Vec<&Group> = section.groups.iter().filter(|group| group.finished).collect();
-    let (columns, row): (_, fn(&Group, Option<PaperExperiment>) -> Vec<Cell>) = match groups.first()?.config() {
+    type Row = fn(&Group, Option<PaperExperiment>) -> Vec<Cell>;
+    let (columns, row): (_, Row) = match groups.first()?.config() {
         AnyExperiment::Toy(_) => (toy_columns(), toy_row),
         AnyExperiment::Images(_) => (image_columns(), image_row),
         AnyExperiment::Sequences(_) => (sequence_columns(), sequence_row),
     };
     let rows = groups.iter().map(|group| {
         let seeds = Spread::of(&[group.runs.len() as f64]);
-        let head = [Cell::Text(group.title()), Cell::Text(group.budget()), Cell::Number(seeds, 0)];
-        head.into_iter().chain(row(group, section.paper)).collect()
+        let mut cells = vec![Cell::Text(group.title())];
+        cells.extend(row(group, section.paper));
+        cells.extend([Cell::Number(seeds, 0), Cell::Text(group.budget())]);
+        cells
     });
-    let mut all = vec![Column::main("model", ""), Column::more("budget", "our budget"), Column::more("seeds", "seeds")];
+    let mut all = vec![Column::main("model", "")];
     all.extend(columns);
+    all.extend([Column::more("seeds", "our seeds"), Column::more("budget", "our budget")]);
     let on = section.stand_in.map_or(String::new(), |data| format!(" (on {data} in place of its data)"));
     Some(Table {
         name: format!("{}-results", section.key),

@@ -7,6 +7,7 @@ use crate::run_directory::RunDirectory;
 /// A blue and a red that colour-blind readers tell apart (Tol's vibrant scheme).
 const PRIOR: &str = "#0077BB";
 const POSTERIOR: &str = "#CC3311";
+const DATA: &str = "#222222";
 
 /// A mean line and a 95 % band.
 pub(crate) struct Band {
@@ -36,19 +37,17 @@ impl ToyFigure<'_> {
                 BandPlot::new(self.x.to_vec(), b.low.clone(), b.high.clone()).with_color(color).with_opacity(opacity),
             )
         };
-        let line = |b: &Band, color: &str, label: &str| {
+        let line = |b: &Band, color: &str| {
             let points = self.x.iter().copied().zip(b.mean.iter().copied());
-            Plot::Line(LinePlot::new().with_data(points).with_color(color).with_stroke_width(2.5).with_legend(label))
+            Plot::Line(LinePlot::new().with_data(points).with_color(color).with_stroke_width(2.5))
         };
         let points = self.data.x.iter().copied().zip(self.data.y.iter().copied());
         vec![
             band(&self.prior, PRIOR, 0.18),
             band(&self.posterior, POSTERIOR, 0.30),
-            line(&self.prior, PRIOR, "prior, mean and 95 % band"),
-            line(&self.posterior, POSTERIOR, "posterior, mean and 95 % band"),
-            Plot::Scatter(
-                ScatterPlot::new().with_data(points).with_color("#222222").with_size(3.0).with_legend("data"),
-            ),
+            line(&self.prior, PRIOR),
+            line(&self.posterior, POSTERIOR),
+            Plot::Scatter(ScatterPlot::new().with_data(points).with_color(DATA).with_size(3.0)),
         ]
     }
 
@@ -59,6 +58,11 @@ impl ToyFigure<'_> {
             .with_y_label("output y")
             .with_x_axis_min(self.x[0])
             .with_x_axis_max(self.x[self.x.len() - 1])
+            .with_legend_entries(vec![
+                super::line_entry("prior, mean and 95 % band", PRIOR, &LineStyle::Solid),
+                super::line_entry("posterior, mean and 95 % band", POSTERIOR, &LineStyle::Solid),
+                LegendEntry { label: "data".into(), color: DATA.into(), shape: LegendShape::Circle, dasharray: None },
+            ])
             .with_legend_position(LegendPosition::OutsideBottomColumns)
             .with_legend_box(false)
     }

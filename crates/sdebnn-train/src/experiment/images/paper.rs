@@ -28,7 +28,14 @@ pub(in crate::experiment) fn config(
     };
     let mut all = Vec::new();
     if budget == Budget::Smoke {
-        let small = ["data.limit_train=256", "data.limit_test=128", "train.epochs=2", "evaluate.final_samples=2"];
+        let small = [
+            "data.limit_train=256",
+            "data.limit_test=128",
+            "train.epochs=2",
+            "train.batch=32",
+            "train.schedule.warmup=2",
+            "evaluate.final_samples=2",
+        ];
         all.extend(small.map(String::from));
     }
     all.extend(cell.solver.settings(if set == ImageSet::Cifar10 { 5e-3 } else { 1e-3 }));

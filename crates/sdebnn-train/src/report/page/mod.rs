@@ -97,7 +97,7 @@ fn page(parts: &[Part], cost: &Table, runs: &[ReportedRun]) -> Markup {
                         "NFE counts drift evaluations of a solve, half of what the paper counts, which adds those of the diffusion."
                     }
                     @if failed + unfinished > 0 {
-                        p.warning { (failed) " runs failed and " (unfinished) " are not finished; the list of runs says why." }
+                        p.warning { (failed) " of " (runs.len()) " runs failed, " (unfinished) " are unfinished; the list of runs says which and why." }
                     }
                     nav { @for (section, ..) in parts { a href={"#" (section.key)} { (section.title) } } a href="#costs" { "Cost" } a href="#runs" { "Runs" } }
                 }
