@@ -96,7 +96,6 @@ fn a_run_writes_its_directory_and_repeats_bit_for_bit() {
         let results = json(&run.join("summary.json"));
         for key in ["rmse", "nll", "coverage95", "nfe_drift", "seconds", "band_data", "band_gap", "prediction_ms"] {
             assert!(results[key].is_number(), "{model} {key}");
-            assert!(key == "nfe_drift" || rows[2].get(key).is_none(), "{key} is no metric of an epoch");
         }
         assert_eq!(results["nfe_drift"], 8.0);
         assert_eq!(results["rmse"], rows[2]["final_rmse"]);

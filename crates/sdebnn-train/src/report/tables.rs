@@ -160,7 +160,7 @@ pub fn cost(sections: &[Section]) -> Table {
             Column::main("drift_mflop", "MFLOP each"),
             Column::main("prediction_mflop", "MFLOP in all"),
             Column::of_machine("prediction_ms", "milliseconds"),
-            Column::of_machine("peak_memory_mib", "peak memory of training, MiB"),
+            Column::of_machine("peak_memory_mib", "peak memory, MiB"),
             Column::of_machine("minutes", "training, minutes"),
         ],
         rows,

@@ -105,7 +105,7 @@ fn page(parts: &[Part], cost: &Table, runs: &[ReportedRun]) -> Markup {
                     @for (section, figures, table) in parts { (experiment(section, figures, table.as_ref())) }
                     section id="costs" {
                         h2 { "Cost" }
-                        p { "Measured on the machine that made the runs, with whatever else it was doing. Arithmetic is that of the drift network; a fused multiply-add counts 2." }
+                        p { "Measured on the machine that made the runs, with whatever else it was doing; memory is that of the process that ended the run. Arithmetic is that of the drift network; a fused multiply-add counts 2." }
                         (cost.html())
                     }
                     (list(runs))
