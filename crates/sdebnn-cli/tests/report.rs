@@ -74,12 +74,7 @@ fn killed_twice_it_ends_with_the_same_report() {
     let duration = start.elapsed();
     let mut kills = 0;
     for share in [10, 20, 30, 40] {
-        let mut child = small(&killed, &[]).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
-        std::thread::sleep(duration * share / 100);
-        let ended = child.try_wait().unwrap();
-        child.kill().unwrap();
-        child.wait().unwrap();
-        if ended.is_some() {
+        if !common::killed(&mut small(&killed, &[]), duration * share / 100) {
             break;
         }
         kills += 1;

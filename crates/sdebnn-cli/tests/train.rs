@@ -60,12 +60,7 @@ fn a_run_that_is_killed_again_and_again_ends_as_if_it_never_had_been() {
     // Early moments first: the machine may be faster than it was for the whole run. Later runs get further by going on.
     let mut kills = 0;
     for share in [5, 10, 20, 15, 30, 25, 40, 60, 80, 95] {
-        let mut child = command(&killed, &["--resume"]).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
-        std::thread::sleep(duration * share / 100);
-        let ended = child.try_wait().unwrap();
-        child.kill().unwrap();
-        child.wait().unwrap();
-        if ended.is_some() {
+        if !common::killed(&mut command(&killed, &["--resume"]), duration * share / 100) {
             break;
         }
         kills += 1;

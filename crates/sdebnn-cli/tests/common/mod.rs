@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -51,6 +52,17 @@ fn without_seconds(bytes: &[u8]) -> Vec<u8> {
         row.to_string() + "\n"
     };
     rows.flat_map(|row| strip(row).into_bytes()).collect()
+}
+
+/// Starts a command and kills it after a while. Whether it was still at work.
+#[allow(dead_code, reason = "not every test kills")]
+pub fn killed(command: &mut Command, after: Duration) -> bool {
+    let mut child = command.stderr(Stdio::null()).stdout(Stdio::null()).spawn().expect("the program runs");
+    std::thread::sleep(after);
+    let ended = child.try_wait().expect("a child");
+    child.kill().expect("a child");
+    child.wait().expect("a child");
+    ended.is_none()
 }
 
 #[track_caller]

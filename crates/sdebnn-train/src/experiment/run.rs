@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use sdebnn::config::{DynamicsConfig, ModelConfig};
+use sdebnn::model::SdeBnn;
 use sdebnn::random::Stream;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,7 @@ use super::toy::{self, ToyConfig};
 use crate::checkpoint::CheckpointStore;
 use crate::configuration;
 use crate::error::Error;
+use crate::machine::peak_rss_mib;
 use crate::run_directory::{METRICS, RunDirectory, metrics};
 use crate::trainer::{Task, TrainObserver, load_model};
 
@@ -77,6 +79,18 @@ pub struct Cost {
     pub peak_memory_mib: u64,
     /// Seconds of training, the evaluations after each epoch included.
     pub seconds: f64,
+}
+
+impl Cost {
+    /// Of the block of a model; memory is that of this process so far.
+    pub(super) fn new(block: &SdeBnn, prediction_ms: f64, seconds: f64) -> Self {
+        Self {
+            drift_gflop: 1e-9 * block.flops_per_evaluation(),
+            prediction_ms,
+            peak_memory_mib: peak_rss_mib(),
+            seconds,
+        }
+    }
 }
 
 /// Ends a run: writes `summary.json`, and the same numbers as `final_…` into the last line of `metrics.jsonl`, so that it has all

@@ -82,9 +82,9 @@ fn finish(figure: CurveFigure, sentence: String, name: String, directory: &RunDi
 
 fn image_figures(section: &Section, directory: &RunDirectory) -> Result<Vec<Figure>, Error> {
     let each = |points: &dyn Fn(&Group) -> Vec<Point>| section.groups.iter().map(|g| curve(g, points(g))).collect();
-    let on = section.stand_in.map_or(section.title.to_string(), |data| format!("{}, on {data}", section.title));
+    let on = section.data();
     let accuracy = CurveFigure {
-        title: format!("{on}: test accuracy by epoch"),
+        title: format!("{on}: test accuracy"),
         x_label: "epoch",
         y_label: "test accuracy, %",
         log_y: false,
@@ -92,7 +92,7 @@ fn image_figures(section: &Section, directory: &RunDirectory) -> Result<Vec<Figu
         level: None,
     };
     let nfe = CurveFigure {
-        title: format!("{on}: test NFE by epoch"),
+        title: format!("{on}: function evaluations in testing"),
         x_label: "epoch",
         y_label: "drift evaluations of a solve",
         log_y: false,
@@ -139,7 +139,7 @@ fn reliability(group: &Group) -> Vec<Point> {
 }
 
 fn sequence_figures(section: &Section, directory: &RunDirectory) -> Result<Vec<Figure>, Error> {
-    let on = section.stand_in.map_or(section.title.to_string(), |data| format!("{}, on {data}", section.title));
+    let on = section.data();
     let key = section.key;
     let no_change = section.groups.iter().map(|group| group.last("no_change").mean).find(|value| value.is_finite());
     let mut figures = Vec::new();
@@ -149,7 +149,7 @@ fn sequence_figures(section: &Section, directory: &RunDirectory) -> Result<Vec<F
             continue;
         }
         let loss = CurveFigure {
-            title: format!("{on}: test loss by epoch, {} steps", solver.key()),
+            title: format!("{on}: test loss, {} steps", solver.key()),
             x_label: "epoch",
             y_label: "mean squared error",
             log_y: true,
@@ -173,7 +173,7 @@ fn sequence_figures(section: &Section, directory: &RunDirectory) -> Result<Vec<F
         norms.push(curve(group, gradient_points(group)?));
     }
     let nfe = CurveFigure {
-        title: format!("{on}: forward NFE by epoch"),
+        title: format!("{on}: function evaluations"),
         x_label: "epoch",
         y_label: "drift evaluations of a gap",
         log_y: false,
@@ -184,7 +184,7 @@ fn sequence_figures(section: &Section, directory: &RunDirectory) -> Result<Vec<F
     if !norms.is_empty() {
         let sentence = sentences::gradient_norms(&norms);
         let norms = CurveFigure {
-            title: format!("{on}: gradient of the last frame's loss"),
+            title: format!("{on}: gradient of the hidden state"),
             x_label: "T − t, frames",
             y_label: "log10 of the gradient's L2 norm",
             // A logarithmic axis of the plotting library ends at 1e-10.

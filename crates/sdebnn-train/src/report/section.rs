@@ -147,6 +147,11 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// What it was run on, in titles.
+    pub fn data(&self) -> String {
+        self.stand_in.map_or(self.title.into(), |data| format!("{} ({data})", self.title))
+    }
+
     /// Groups of the two models that differ in nothing else, the baseline first.
     pub fn pairs(&self) -> Vec<(&Group<'a>, &Group<'a>)> {
         let of = |model| self.groups.iter().filter(move |group| group.finished && group.model == model);

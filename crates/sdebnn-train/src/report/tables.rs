@@ -26,10 +26,9 @@ pub fn results(section: &Section) -> Option<Table> {
     let mut all = vec![Column::main("model", "")];
     all.extend(columns);
     all.extend([Column::more("seeds", "our seeds"), Column::more("budget", "our budget")]);
-    let on = section.stand_in.map_or(String::new(), |data| format!(" (on {data} in place of its data)"));
     Some(Table {
         name: format!("{}-results", section.key),
-        title: format!("{}{on}: mean ± standard deviation over seeds, on the test set", section.title),
+        title: format!("{}: mean ± standard deviation over seeds, on the test set", section.data()),
         columns: all,
         rows: rows.collect(),
     })

@@ -16,7 +16,6 @@ use super::ModelName;
 use super::run::{Cost, Experiment, configuration_of, finish, last_model, with_dynamics};
 use crate::classification::{Classification, ReliabilityBin, auc_of_curve};
 use crate::error::Error;
-use crate::machine::peak_rss_mib;
 use crate::parameters::Parameters;
 use crate::run_directory::RunDirectory;
 use crate::trainer::{MeanNfe, Outcome, Split, TrainObserver, Trainer};
@@ -109,12 +108,7 @@ impl Experiment for ImagesConfig {
             nfe_drift: nfe.nfe_drift,
             examples: task.examples(),
             reliability: sums.reliability().into_iter().filter(|bin| bin.count > 0).collect(),
-            cost: Cost {
-                drift_gflop: 1e-9 * model.flops_per_evaluation(),
-                prediction_ms,
-                peak_memory_mib: peak_rss_mib(),
-                seconds,
-            },
+            cost: Cost::new(&model, prediction_ms, seconds),
         };
         finish(directory, &summary)?;
         Ok(Some(summary))

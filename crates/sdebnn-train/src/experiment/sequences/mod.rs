@@ -18,7 +18,6 @@ use serde::{Deserialize, Serialize};
 use super::ModelName;
 use super::run::{Cost, Experiment, configuration_of, finish, last_model, with_dynamics};
 use crate::error::Error;
-use crate::machine::peak_rss_mib;
 use crate::parameters::Parameters;
 use crate::run_directory::RunDirectory;
 use crate::trainer::{MeanNfe, Outcome, Split, TrainObserver, Trainer};
@@ -94,12 +93,7 @@ impl Experiment for SequencesConfig {
             nfe_drift: nfe.nfe_drift,
             nfe_drift_per_sequence: nfe.nfe_drift * self.data.window as f64,
             examples: task.sets.train.len(),
-            cost: Cost {
-                drift_gflop: 1e-9 * model.block.flops_per_evaluation(),
-                prediction_ms,
-                peak_memory_mib: peak_rss_mib(),
-                seconds,
-            },
+            cost: Cost::new(&model.block, prediction_ms, seconds),
         };
         finish(directory, &summary)?;
         Ok(Some(summary))

@@ -22,7 +22,6 @@ use serde_json::{Map, Value, json};
 use super::ModelName;
 use super::run::{Cost, Experiment, finish, with_dynamics};
 use crate::error::Error;
-use crate::machine::peak_rss_mib;
 use crate::optimiser::Adam;
 use crate::parameters::Parameters;
 use crate::report::toy_figure::{Band, ToyFigure};
@@ -121,12 +120,7 @@ impl Experiment for ToyConfig {
             fit: Fit::new(&self.data, &model, (&test, &at_test), &posterior),
             nfe_drift: rows.last().and_then(|row| row["nfe_drift"].as_f64()).unwrap_or(0.0),
             examples: train.x.len(),
-            cost: Cost {
-                drift_gflop: 1e-9 * model.flops_per_evaluation(),
-                prediction_ms,
-                peak_memory_mib: peak_rss_mib(),
-                seconds,
-            },
+            cost: Cost::new(&model, prediction_ms, seconds),
         };
         finish(directory, &summary)?;
         Ok(Some(summary))
