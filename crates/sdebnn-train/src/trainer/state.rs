@@ -99,9 +99,10 @@ impl State {
         let numbers = |key: &str| from_text(text(key)?).ok_or(format!("has no numbers as {key}"));
         let integer = |key: &str| text(key)?.parse::<u64>().map_err(|_| format!("has no number as {key}"));
         let step = integer("step")?;
-        // Checkpoints of older versions know nothing of batches that were skipped.
+        // Checkpoints of older versions know nothing of batches that were skipped, and less of attempted steps.
         let or = |key: &str, value: u64| if checkpoint.metadata.contains_key(key) { integer(key) } else { Ok(value) };
-        let sums = numbers("epoch_sums")?.try_into().map_err(|_| "has too few epoch_sums")?;
+        let sums = numbers("epoch_sums")?;
+        let sums = std::array::from_fn(|i| sums.get(i).copied().unwrap_or(0.0));
         Ok(Self {
             step,
             values: parameters.read("model.", checkpoint)?,
