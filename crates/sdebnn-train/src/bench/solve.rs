@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use sdebnn::brownian::BrownianTree;
+use sdebnn::brownian::LevyTree;
 use sdebnn::burn::tensor::{DType, Device, Tensor, TensorData};
 use sdebnn::controller::{Controller, SolverConfig};
 use sdebnn::engine::Engine;
@@ -64,7 +64,7 @@ impl SolveBench {
         let input = self.input(&model);
         let moving = model.drift().layout().len();
         let mut points = Vec::new();
-        for method in [Method::Euler, Method::Midpoint, Method::Heun] {
+        for method in Method::ALL {
             let controllers = [Controller::Fixed, Controller::StepDoubling, Controller::Embedded];
             let fits = |controller: &Controller| *controller != Controller::Embedded || method != Method::Euler;
             let mut ways: Vec<(f64, SolverConfig)> = Vec::new();
@@ -80,7 +80,7 @@ impl SolveBench {
             let fine = SolverConfig { method, steps: FINE, ..Default::default() };
             let mut sums = vec![[0.0; 3]; ways.len()];
             for path in 0..self.paths {
-                let path = [BrownianTree::new(Stream::root(2).child(path as u64), moving, fine.t0, fine.t1, FINE)];
+                let path = [LevyTree::new(Stream::root(2).child(path as u64), moving, fine.t0, fine.t1, FINE)];
                 let exact = numbers(self.solve(&model, &fine, &input, &path)?.output);
                 for ((_, way), sums) in ways.iter().zip(&mut sums) {
                     let started = Instant::now();
@@ -117,7 +117,7 @@ impl SolveBench {
         model: &SdeBnn,
         solver: &SolverConfig,
         input: &Tensor<3>,
-        path: &[BrownianTree],
+        path: &[LevyTree],
     ) -> Result<Solution, Error> {
         let found = model.with_problem(Law::Posterior, |problem| problem.solve(solver, input.clone(), path));
         found.map_err(|error| Error::Solve { model: self.model.key(), epoch: 0, error })

@@ -14,6 +14,7 @@ fn look(method: Method, controller: Controller) -> (&'static str, LineStyle) {
         Method::Euler => "#777777",
         Method::Midpoint => "#0077BB",
         Method::Heun => "#EE7733",
+        Method::Sra1 => "#CC3311",
     };
     let style = match controller {
         Controller::Fixed => LineStyle::Solid,
@@ -31,7 +32,7 @@ pub fn write(title: &str, points: &[SolvePoint], directory: &RunDirectory, file:
             _ => ("seconds of a solve", |point| point.seconds),
         };
         let (mut plots, mut legend) = (Vec::new(), Vec::new());
-        for method in [Method::Euler, Method::Midpoint, Method::Heun] {
+        for method in Method::ALL {
             for controller in [Controller::Fixed, Controller::StepDoubling, Controller::Embedded] {
                 let of = |p: &&SolvePoint| (p.method, p.controller) == (method, controller) && p.error > 0.0;
                 let data: Vec<(f64, f64)> = points.iter().filter(of).map(|p| (work(p), p.error)).collect();
