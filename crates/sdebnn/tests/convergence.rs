@@ -177,7 +177,7 @@ fn areas_lift_weights_and_activations_to_the_order_of_smooth_fields_where_the_no
 /// The strong orders of activations, weights and KL divergence by a method, against a very fine solve by it on the same paths, of a problem
 /// that is linear in nothing: `f = tanh(w₀ h + w₁) w₂ + w₃` and a posterior by a tanh network.
 fn strong_orders(dynamics: &dyn Dynamics, method: Method) -> [f64; 3] {
-    const FINE: usize = 2048;
+    const FINE: usize = 4096;
     let device = Device::flex();
     let drift = DenseNet::new(&[1, 1, 1], Activation::Tanh, TimeInput::None);
     let partition = Partition::of_layers(drift.layout(), |_| true);
