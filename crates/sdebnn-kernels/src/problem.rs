@@ -68,6 +68,9 @@ pub enum Method {
     Midpoint,
     /// Stages at `t` and `t + Δt`; their mean makes the step.
     Heun,
+    /// Stages at `t` and `t + ¾Δt`; a third of the first and two thirds of the second make the step. Of strong order 1.5 for weights that
+    /// are given the mean of the Brownian path over each step, besides its increment.
+    Sra1,
 }
 
 impl Method {
@@ -76,7 +79,7 @@ impl Method {
     pub fn stages(self) -> usize {
         match self {
             Self::Euler => 1,
-            Self::Midpoint | Self::Heun => 2,
+            Self::Midpoint | Self::Heun | Self::Sra1 => 2,
         }
     }
 
@@ -86,6 +89,7 @@ impl Method {
             (_, 0) | (Self::Euler, _) => 0.0,
             (Self::Midpoint, _) => 0.5,
             (Self::Heun, _) => 1.0,
+            (Self::Sra1, _) => 0.75,
         }
     }
 
@@ -96,7 +100,15 @@ impl Method {
             (Self::Midpoint, 0) => 0.0,
             (Self::Midpoint, _) => 1.0,
             (Self::Heun, _) => 0.5,
+            (Self::Sra1, 0) => 1.0 / 3.0,
+            (Self::Sra1, _) => 2.0 / 3.0,
         }
+    }
+
+    /// Rows of noise a step: one increment for the whole step, or one for each stage but the first and one for the step's end.
+    #[must_use]
+    pub fn increments(self) -> usize {
+        if self == Self::Sra1 { self.stages() } else { 1 }
     }
 }
 

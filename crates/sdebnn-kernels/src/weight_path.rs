@@ -59,8 +59,10 @@ impl PosteriorForm {
 /// tanh between its layers, and `KL = ∫ ½‖u‖² dt`. As explicit Runge-Kutta methods,
 ///
 /// ```text
-/// wᵢ = y + cᵢ (Δt kᵢ₋₁ + σ ΔB),   kᵢ = f(wᵢ, t + cᵢ Δt),   y⁺ = y + Δt Σ bᵢ kᵢ + σ ΔB,   KL⁺ = KL + Δt Σ bᵢ ½‖uᵢ‖².
+/// wᵢ = y + cᵢ (Δt kᵢ₋₁ + σ ΔBᵢ),   kᵢ = f(wᵢ, t + cᵢ Δt),   y⁺ = y + Δt Σ bᵢ kᵢ + σ ΔB,   KL⁺ = KL + Δt Σ bᵢ ½‖uᵢ‖².
 /// ```
+///
+/// `ΔBᵢ` is the increment `ΔB` of the step, except by [`Method::Sra1`], where it is twice the mean of `B − B(t)` over the step.
 ///
 /// The parameters `φ` are flat: the weights `[outputs][inputs]` and the biases of each layer. If the network depends on the
 /// time, that is input 0 of its first layer.

@@ -14,7 +14,7 @@ fn cases() -> Vec<Case> {
     let dense = Drift::Dense { sizes: vec![3, 6, 3], activation: Activation::Tanh, time: TimeInput::Squash };
     let conv = Drift::Conv { shape: [2, 4, 4], width: 3, blocks: vec![1], activation: Activation::Swish };
     let mut cases = Vec::new();
-    for method in [Method::Midpoint, Method::Heun] {
+    for method in [Method::Midpoint, Method::Heun, Method::Sra1] {
         for dynamics in [Dynamics::FirstOrder, skip] {
             let problem = |drift: &Drift| Problem::new(drift.clone(), dynamics, method, grid.clone()).unwrap();
             cases.push(Case::new(problem(&dense), 2, 19, true, 1));

@@ -7,7 +7,7 @@ use sdebnn_kernels::{
     Activation, Drift, Dynamics, InstructionSet, Method, Problem, Residual, Settings, Solver, TimeInput,
 };
 
-const METHODS: [Method; 3] = [Method::Euler, Method::Midpoint, Method::Heun];
+const METHODS: [Method; 4] = [Method::Euler, Method::Midpoint, Method::Heun, Method::Sra1];
 
 fn dynamics() -> Vec<Dynamics> {
     let nesterov = |residual, squash| Dynamics::Nesterov { residual, squash };

@@ -9,7 +9,7 @@ use sdebnn_kernels::{
     WeightPathOutputs, WeightPathProblem, WeightPathSolver,
 };
 
-const METHODS: [Method; 3] = [Method::Euler, Method::Midpoint, Method::Heun];
+const METHODS: [Method; 4] = [Method::Euler, Method::Midpoint, Method::Heun, Method::Sra1];
 const FORMS: [PosteriorForm; 2] = [PosteriorForm::Residual, PosteriorForm::Literal];
 
 /// Numbers in `[-size, size]` without a pattern.
@@ -60,7 +60,7 @@ fn case(
     Case {
         samples,
         initial: numbers(moving, 1.0, 2),
-        noise: numbers(steps * row, 0.5, 3),
+        noise: numbers(steps * method.increments() * row, 0.5, 3),
         d_stages: numbers(steps * method.stages() * row, 1.0, 4),
         d_end: numbers(row, 1.0, 5),
         d_kl: numbers(samples, 0.3, 6),

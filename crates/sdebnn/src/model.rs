@@ -6,7 +6,7 @@ use burn::module::{Module, Param};
 use burn::tensor::{DType, Device, Tensor};
 
 use crate::activation::Activation;
-use crate::brownian::{BrownianPath, BrownianTree};
+use crate::brownian::{BrownianPath, DrawnPath};
 use crate::config::{DynamicsConfig, Estimator, HeadConfig, ModelConfig};
 use crate::controller::{Controller, SolverConfig};
 use crate::drift::Drift;
@@ -226,10 +226,9 @@ impl SdeBnn {
     }
 
     /// One Brownian path for each of `samples` weight samples, a function of the stream and the sample's index alone.
-    pub fn brownian(&self, stream: Stream, samples: usize) -> Vec<BrownianTree> {
+    pub fn brownian(&self, stream: Stream, samples: usize) -> Vec<DrawnPath> {
         let (solver, dim) = (&self.config().solver, self.architecture.partition.moving());
-        let path = |s: usize| BrownianTree::new(stream.child(s as u64), dim, solver.t0, solver.t1, solver.cells());
-        (0..samples).map(path).collect()
+        (0..samples).map(|s| DrawnPath::new(stream.child(s as u64), dim, solver)).collect()
     }
 
     /// How many tensors the state of the dynamics has.

@@ -154,13 +154,13 @@ impl Problem<'_> {
         let tableau = solver.method.tableau();
         if let Some(network) = self.fused_network(solver) {
             let problem = self.process.kernel(network, self.partition.moving(), solver.method, grid.clone());
-            let noise = self.noise_of_grid(paths, &grid);
+            let noise = self.noise_of_grid(tableau, paths, &grid);
             return fused::weight_path(problem, grid, self.w0.clone(), network.flat(), noise);
         }
         let mut weights = self.start_weights(paths.len());
         let mut listed = Vec::with_capacity((grid.len() - 1) * tableau.nodes.len());
         for interval in grid.windows(2) {
-            let noise = self.noise(paths, interval[0], interval[1]);
+            let noise = self.noise(tableau, paths, (interval[0], interval[1]));
             listed.extend(self.step_weights(tableau, (interval[0], interval[1]), &mut weights, noise, None).0);
         }
         let end = self.whole(&weights, paths.len());
@@ -245,7 +245,7 @@ impl Problem<'_> {
         let (tableau, mut memory) = (solver.method.tableau(), Memory::default());
         let mut joint = Joint { weights: self.start_weights(paths.len()), activations: start };
         for interval in grid.windows(2) {
-            let noise = self.noise(paths, interval[0], interval[1]);
+            let noise = self.noise(tableau, paths, (interval[0], interval[1]));
             self.step(tableau, (interval[0], interval[1]), &mut joint, noise, None, &mut memory, None);
             if let Some(component) = joint.not_finite() {
                 return SolveError::NotFinite { t: interval[1], component };
@@ -279,25 +279,44 @@ impl Problem<'_> {
         weights.moving.as_ref().map_or_else(|| self.rows(samples), join)
     }
 
-    /// The increments of all samples over an interval, `[samples, moving]`.
-    fn noise<P: BrownianPath>(&self, paths: &[P], from: f64, to: f64) -> Tensor<2> {
-        self.noise_of_grid(paths, &[from, to]).squeeze_dim(0)
+    /// A step's rows of noise of all samples, `[increments, samples, moving]`.
+    fn noise<P: BrownianPath>(&self, tableau: &Tableau, paths: &[P], (from, to): (f64, f64)) -> Tensor<3> {
+        self.noise_of_grid(tableau, paths, &[from, to])
     }
 
-    /// The increments of all samples over every interval of a grid, `[steps, samples, moving]`.
-    fn noise_of_grid<P: BrownianPath>(&self, paths: &[P], grid: &[f64]) -> Tensor<3> {
-        let data =
-            TensorData::new(self.noise_numbers(paths, grid), [grid.len() - 1, paths.len(), self.partition.moving()]);
+    /// The rows of noise of all samples over every interval of a grid, `[steps · increments, samples, moving]`.
+    fn noise_of_grid<P: BrownianPath>(&self, tableau: &Tableau, paths: &[P], grid: &[f64]) -> Tensor<3> {
+        let rows = (grid.len() - 1) * tableau.increments();
+        let numbers = self.noise_numbers(tableau, paths, grid);
+        let data = TensorData::new(numbers, [rows, paths.len(), self.partition.moving()]);
         Tensor::from_data(data, (&self.w0.device(), self.w0.dtype()))
     }
 
     /// [`noise_of_grid`](Self::noise_of_grid) as numbers.
-    fn noise_numbers<P: BrownianPath>(&self, paths: &[P], grid: &[f64]) -> Vec<f64> {
-        let (steps, samples, moving) = (grid.len() - 1, paths.len(), self.partition.moving());
-        let mut values = vec![0.0; steps * samples * moving];
-        values.par_chunks_exact_mut(moving.max(1)).enumerate().for_each(|(row, values)| {
-            let (step, sample) = (row / samples, row % samples);
-            paths[sample].increment(grid[step], grid[step + 1], values);
+    fn noise_numbers<P: BrownianPath>(&self, tableau: &Tableau, paths: &[P], grid: &[f64]) -> Vec<f64> {
+        let (steps, rows, samples) = (grid.len() - 1, tableau.increments(), paths.len());
+        let moving = self.partition.moving();
+        let mut values = vec![0.0; steps * rows * samples * moving];
+        if !tableau.asks_for_areas() {
+            values.par_chunks_exact_mut(moving.max(1)).enumerate().for_each(|(row, values)| {
+                let (step, sample) = (row / samples, row % samples);
+                paths[sample].increment(grid[step], grid[step + 1], values);
+            });
+            return values;
+        }
+        values.par_chunks_exact_mut((rows * samples * moving).max(1)).enumerate().for_each(|(step, values)| {
+            let (mut increment, mut area) = (vec![0.0; moving], vec![0.0; moving]);
+            for (sample, path) in paths.iter().enumerate() {
+                path.increment_and_area(grid[step], grid[step + 1], &mut increment, &mut area);
+                for (row, values) in values.chunks_exact_mut(samples * moving).enumerate() {
+                    // The row of a stage comes before it, and the last is that of the step's end.
+                    let part = tableau.areas.get(row + 1).copied().unwrap_or(0.0);
+                    let values = &mut values[sample * moving..][..moving];
+                    for ((value, w), h) in values.iter_mut().zip(&increment).zip(&area) {
+                        *value = w + part * h;
+                    }
+                }
+            }
         });
         values
     }
@@ -308,7 +327,7 @@ impl Problem<'_> {
         tableau: &Tableau,
         interval: (f64, f64),
         joint: &mut Joint,
-        noise: Tensor<2>,
+        noise: Tensor<3>,
         scale: Option<&Tensor<3>>,
         memory: &mut Memory,
         first: Option<FirstEvaluation>,
@@ -327,11 +346,11 @@ impl Problem<'_> {
         tableau: &Tableau,
         interval: (f64, f64),
         weights: &mut Weights,
-        noise: Tensor<2>,
+        noise: Tensor<3>,
         first: Option<WeightSlope>,
     ) -> (Vec<Tensor<2>>, Option<WeightSlope>) {
         let Some(moving) = &weights.moving else {
-            return (vec![self.rows(noise.dims()[0]); tableau.nodes.len()], None);
+            return (vec![self.rows(noise.dims()[1]); tableau.nodes.len()], None);
         };
         let WeightStep { stages, end, kl, martingale, first } =
             self.process.step(tableau, interval, moving, &noise, first);
@@ -342,7 +361,7 @@ impl Problem<'_> {
         if let (Some(sum), Some(term)) = (&mut weights.martingale, martingale) {
             *sum = sum.clone() + term;
         }
-        let rows = self.rows(noise.dims()[0]);
+        let rows = self.rows(noise.dims()[1]);
         let stages = stages.into_iter().map(|w| self.partition.join(&rows, w)).collect();
         (stages, Some(first))
     }

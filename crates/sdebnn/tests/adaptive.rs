@@ -5,7 +5,7 @@ mod common;
 use common::{assert_close, numbers};
 use sdebnn::SolveError;
 use sdebnn::activation::Activation;
-use sdebnn::brownian::{BrownianPath, BrownianTree, PiecewiseLinear};
+use sdebnn::brownian::{BrownianPath, DrawnPath, PiecewiseLinear};
 use sdebnn::burn::module::{Module, Param};
 use sdebnn::burn::tensor::{DType, Device, Tensor, TensorData};
 use sdebnn::config::{DriftConfig, DynamicsConfig, HeadConfig, ModelConfig, WeightsConfig};
@@ -57,7 +57,7 @@ fn every_config() -> Vec<ModelConfig> {
     let dense = DriftConfig::Dense { hidden: vec![4], activation: Activation::Tanh, time: TimeInput::Squash };
     let mut all = Vec::new();
     for controller in ADAPTIVE {
-        for method in [Method::Midpoint, Method::Heun] {
+        for method in [Method::Midpoint, Method::Heun, Method::Sra1] {
             for dynamics in [DynamicsConfig::FirstOrder {}, DynamicsConfig::nesterov()] {
                 for drift in [&conv, &dense] {
                     all.push(config(controller, method, dynamics.clone(), drift.clone()));
@@ -144,7 +144,7 @@ fn the_engines_take_the_same_steps_to_the_same_end() {
             model(&config, DType::F64)
         };
         // A smooth path: on a rough one, rounding errors of the steps grow from attempt to attempt.
-        let smooth = |path: &BrownianTree| {
+        let smooth = |path: &DrawnPath| {
             let mut values = vec![0.0; path.dim()];
             for i in 1..=4 {
                 let mut value = vec![0.0; path.dim()];

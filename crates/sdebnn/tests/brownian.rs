@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{correlation, moments, uniforms};
+use common::{assert_standard_normal, correlation, kolmogorov_smirnov, moments, uniforms};
 use sdebnn::brownian::{BrownianPath, BrownianTree, PiecewiseLinear};
 use sdebnn::controller::SolverConfig;
 use sdebnn::random::Stream;
@@ -32,23 +32,6 @@ fn times((t0, t1, cells): (f64, f64, usize), seed: u64) -> Vec<f64> {
     times.extend((1..64).map(|i| t0 + (t1 - t0) * f64::from(i) / 64.0));
     times.extend(uniforms(seed, 60).iter().map(|u| t0 + (t1 - t0) * u));
     times
-}
-
-/// The Kolmogorov–Smirnov statistic `√n sup |F_n − Φ|`; its 0.999 quantile is 1.9495.
-fn kolmogorov_smirnov(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let n = values.len() as f64;
-    let gap = |(i, x): (usize, &f64)| {
-        let law = 0.5 * libm::erfc(-x / std::f64::consts::SQRT_2);
-        (law - i as f64 / n).max((i as f64 + 1.0) / n - law)
-    };
-    n.sqrt() * values.iter().enumerate().map(gap).fold(0.0, f64::max)
-}
-
-#[track_caller]
-fn assert_standard_normal(values: Vec<f64>, what: &str) {
-    let statistic = kolmogorov_smirnov(values);
-    assert!(statistic < 1.9495, "{what}: √n D = {statistic}");
 }
 
 #[test]

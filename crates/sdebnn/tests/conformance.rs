@@ -83,7 +83,7 @@ fn random_model(dice: &mut Dice) -> (ModelConfig, Vec<usize>) {
             estimator: Default::default(),
         },
         solver: SolverConfig {
-            method: dice.of(&[Method::Euler, Method::Midpoint, Method::Heun]),
+            method: dice.of(&Method::ALL),
             steps: 1 + dice.below(5),
             t1: dice.of(&[0.5, 1.0, 1.7]),
             ..Default::default()

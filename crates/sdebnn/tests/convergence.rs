@@ -2,19 +2,21 @@
 
 mod common;
 
-use common::{assert_close, assert_mean, assert_order, moments, numbers, rms, tensor};
+use common::{assert_close, assert_mean, assert_order, measured_order, moments, numbers, rms, tensor};
 use sdebnn::activation::Activation;
-use sdebnn::brownian::{BrownianPath, BrownianTree, PiecewiseLinear};
-use sdebnn::burn::tensor::Device;
+use sdebnn::brownian::{BrownianPath, BrownianTree, LevyTree, PiecewiseLinear};
+use sdebnn::burn::tensor::{DType, Device};
 use sdebnn::controller::SolverConfig;
 use sdebnn::drift::{DenseNet, Drift, TimeInput};
 use sdebnn::dynamics::{Dynamics, FirstOrder, HeavyBall, Nesterov, Residual};
 use sdebnn::method::Method;
+use sdebnn::mlp::Mlp;
 use sdebnn::random::Stream;
 use sdebnn::solve::{Problem, Solution};
 use sdebnn::weights::{Partition, PosteriorForm, WeightProcess};
 
-const METHODS: [Method; 3] = [Method::Euler, Method::Midpoint, Method::Heun];
+/// Methods that know of the path's increments alone.
+const OF_INCREMENTS: [Method; 3] = [Method::Euler, Method::Midpoint, Method::Heun];
 
 fn prior(sigma: f64) -> WeightProcess<'static> {
     WeightProcess { sigma, network: None, form: PosteriorForm::Residual, time_dependent: false, martingale: false }
@@ -115,7 +117,7 @@ fn weights_and_activations_converge_pathwise_with_strong_order_one() {
         paths.push(PiecewiseLinear::from_values(0.0, t1, 2, values));
     }
     let steps = [8, 16, 32, 64];
-    for method in METHODS {
+    for method in OF_INCREMENTS {
         let (mut errors_w, mut errors_h) = (Vec::new(), Vec::new());
         for n in steps {
             let solution = solve_under_prior((method, n, t1), &paths, sigma, (w0, h0));
@@ -134,12 +136,101 @@ fn weights_and_activations_converge_pathwise_with_strong_order_one() {
 }
 
 #[test]
+fn areas_lift_weights_and_activations_to_the_order_of_smooth_fields_where_the_noise_enters_linearly() {
+    // The drift is linear in the weights, so SRA1 leaves σ ∫ ½ (Δt − s)² dB in every step: order 2.
+    const FINE: usize = 2048;
+    let (sigma, t1, w0, h0) = (0.8, 1.0, [0.7, -0.4], 0.9);
+    let dt = t1 / FINE as f64;
+    let (mut paths, mut exact_w, mut exact_h) = (Vec::new(), Vec::new(), Vec::new());
+    for sample in 0..200 {
+        let tree = LevyTree::new(Stream::root(15).child(sample), 2, 0.0, t1, FINE);
+        let (mut w, mut b, mut db, mut area) = (w0, 0.0, [0.0; 2], [0.0; 2]);
+        // As for the other methods, with what the areas know of the integrals inside a step.
+        let (mut integral, mut growth, mut before) = (0.0, 0.0f64, w[1]);
+        for i in 0..FINE {
+            tree.increment_and_area(i as f64 * dt, (i + 1) as f64 * dt, &mut db, &mut area);
+            for k in 0..2 {
+                w[k] = (-dt).exp() * w[k] + sigma * ((1.0 - (-dt).exp()) / dt * db[k] - dt * area[k]);
+            }
+            b += db[0];
+            let middle = -0.5 * growth;
+            growth = w0[0] - w[0] + sigma * b;
+            let now = (-growth).exp() * w[1];
+            integral += dt * (0.5 * (before + now) + (middle - 0.5 * growth).exp() * sigma * area[1]);
+            before = now;
+        }
+        exact_w.extend(w);
+        exact_h.push(growth.exp() * (h0 + integral));
+        paths.push(tree);
+    }
+    let steps = [8, 16, 32, 64];
+    let (mut errors_w, mut errors_h) = (Vec::new(), Vec::new());
+    for n in steps {
+        let solution = solve_under_prior((Method::Sra1, n, t1), &paths, sigma, (w0, h0));
+        errors_w.push(rms(numbers(solution.weights).iter().zip(&exact_w).map(|(a, b)| a - b)));
+        errors_h.push(rms(numbers(solution.output).iter().zip(&exact_h).map(|(a, b)| a - b)));
+    }
+    assert_order(&steps, &errors_w, 2.0, "weights by SRA1");
+    assert_order(&steps, &errors_h, 2.0, "activations by SRA1");
+}
+
+/// The strong orders of activations, weights and KL divergence by a method, against a very fine solve by it on the same paths, of a problem
+/// that is linear in nothing: `f = tanh(w₀ h + w₁) w₂ + w₃` and a posterior by a tanh network.
+fn strong_orders(dynamics: &dyn Dynamics, method: Method) -> [f64; 3] {
+    const FINE: usize = 4096;
+    let device = Device::flex();
+    let drift = DenseNet::new(&[1, 1, 1], Activation::Tanh, TimeInput::None);
+    let partition = Partition::of_layers(drift.layout(), |_| true);
+    let network = Mlp::init(&[4, 6, 4], Stream::root(17), &device, DType::F64);
+    let process = WeightProcess { network: Some(&network), ..prior(2.0) };
+    let w0 = tensor(&[1.5, -0.4, 1.2, 0.3], [4], &device);
+    let problem = Problem { drift: &drift, dynamics, process, partition: &partition, w0 };
+    let paths: Vec<LevyTree> = (0..200).map(|s| LevyTree::new(Stream::root(18).child(s), 4, 0.0, 1.0, FINE)).collect();
+    let solve = |steps| {
+        let solver = SolverConfig { method, steps, ..Default::default() };
+        let input = tensor(&vec![0.9; paths.len()], [paths.len(), 1, 1], &device);
+        let Solution { output, weights, kl, .. } = problem.solve(&solver, input, &paths).expect("a solve");
+        [numbers(output), numbers(weights), numbers(kl)]
+    };
+    let exact = solve(FINE);
+    let steps = [16, 32, 64, 128];
+    let errors = steps.map(|n| {
+        let found = solve(n);
+        [0, 1, 2].map(|k| rms(found[k].iter().zip(&exact[k]).map(|(a, b)| a - b)))
+    });
+    [0, 1, 2].map(|k| measured_order(&steps, &errors.map(|e| e[k])))
+}
+
+fn nesterov(residual: Residual) -> Nesterov {
+    Nesterov { residual, squash: Activation::Tanh, xi: tensor(&[1.0], [1], &Device::flex()) }
+}
+
+#[test]
+fn areas_give_strong_order_three_halves_where_increments_give_one() {
+    for dynamics in [&FirstOrder as &dyn Dynamics, &nesterov(Residual::Direct), &nesterov(Residual::None)] {
+        for order in strong_orders(dynamics, Method::Sra1) {
+            assert!((1.4..2.1).contains(&order), "{dynamics:?} by SRA1: order {order}");
+        }
+    }
+    for order in strong_orders(&FirstOrder, Method::Midpoint) {
+        assert!((0.85..1.2).contains(&order), "by midpoint: order {order}");
+    }
+}
+
+#[test]
+fn the_residual_skip_holds_activations_at_order_one_whatever_is_known_of_the_path() {
+    let [activations, weights, kl] = strong_orders(&nesterov(Residual::Skip), Method::Sra1);
+    assert!((0.85..1.2).contains(&activations), "activations: order {activations}");
+    assert!(weights > 1.4 && kl > 1.4, "weights and KL divergence do not see it: {weights} {kl}");
+}
+
+#[test]
 fn mean_and_variance_of_the_weights_converge_with_the_weak_order() {
     // The scheme is linear: no noise gives its mean, and unit increments in one step at a time give its variance, without sampling.
     let (sigma, t1, w0) = (0.8, 1.5f64, [0.7, -0.4]);
     let exact_variance = sigma * sigma * (1.0 - (-2.0 * t1).exp()) / 2.0;
     let steps = [16, 32, 64, 128];
-    for method in METHODS {
+    for method in OF_INCREMENTS {
         let (mut means, mut variances) = (Vec::new(), Vec::new());
         for n in steps {
             let kick = |step: usize| {
@@ -188,7 +279,7 @@ fn a_linear_neural_ode_converges_to_its_matrix_exponential() {
             [c[0] + growth * (cos * d[0] - sin * d[1]), c[1] + growth * (sin * d[0] + cos * d[1])]
         })
         .collect();
-    for method in METHODS {
+    for method in Method::ALL {
         assert_ode_order(&FirstOrder, (&weights, &inputs, &exact), (method, 0.0, t1), smooth_order(method));
     }
 }
@@ -201,7 +292,7 @@ fn heavy_ball_momentum_converges_to_the_damped_oscillator() {
     let factor = (-gamma * t1 / 2.0).exp() * ((ring * t1).cos() + gamma / (2.0 * ring) * (ring * t1).sin());
     let inputs = [vec![1.0], vec![-0.6]];
     let exact = [factor, -0.6 * factor];
-    for method in METHODS {
+    for method in Method::ALL {
         let dynamics = HeavyBall { damping: gamma };
         let problem = (&[-omega * omega, 0.0][..], &inputs[..], &exact[..]);
         assert_ode_order(&dynamics, problem, (method, 0.0, t1), smooth_order(method));
@@ -242,7 +333,7 @@ fn assert_nesterov_order(residual: Residual, method: Method, order: f64, pull: &
 #[test]
 fn nesterov_without_and_with_direct_residual_keeps_the_order_of_the_method() {
     let (a, b, xi) = NESTEROV;
-    for method in METHODS {
+    for method in Method::ALL {
         assert_nesterov_order(Residual::None, method, smooth_order(method), &|h| (a * h + b).tanh());
         assert_nesterov_order(Residual::Direct, method, smooth_order(method), &|h| (a * h + b).tanh() + xi * h);
     }
@@ -260,6 +351,13 @@ fn nesterov_skip_by_heun_and_euler_converges_to_the_mean_of_epsilon_zero_and_one
     let mean = |h: f64| 0.5 * ((a * h + b).tanh() + (a * h + b + xi * h).tanh());
     assert_nesterov_order(Residual::Skip, Method::Heun, 1.0, &mean);
     assert_nesterov_order(Residual::Skip, Method::Euler, 1.0, &mean);
+}
+
+#[test]
+fn nesterov_skip_by_sra1_converges_with_order_one_to_two_thirds_of_epsilon_one() {
+    let (a, b, xi) = NESTEROV;
+    let mixture = |h: f64| ((a * h + b).tanh() + 2.0 * (a * h + b + xi * h).tanh()) / 3.0;
+    assert_nesterov_order(Residual::Skip, Method::Sra1, 1.0, &mixture);
 }
 
 #[test]

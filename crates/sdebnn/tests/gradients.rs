@@ -130,7 +130,7 @@ const HEAD: usize = 6;
 
 #[test]
 fn first_order_and_heavy_ball_by_every_method() {
-    for method in [Method::Euler, Method::Midpoint, Method::Heun] {
+    for method in Method::ALL {
         for dynamics in [DynamicsConfig::FirstOrder {}, DynamicsConfig::HeavyBall { damping: 0.7 }] {
             let mut config = small();
             (config.solver.method, config.dynamics) = (method, dynamics);

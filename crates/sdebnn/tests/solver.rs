@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use common::{assert_close, linear, model, numbers, tensor, tiny};
 use sdebnn::activation::Activation;
-use sdebnn::brownian::{BrownianPath, BrownianTree};
+use sdebnn::brownian::{BrownianPath, BrownianTree, DrawnPath};
 use sdebnn::burn::module::Param;
 use sdebnn::burn::tensor::{DType, Device, Tensor};
 use sdebnn::config::{DynamicsConfig, ModelConfig, Stochastic};
@@ -23,7 +23,7 @@ use sdebnn::solve::{Problem, Solution};
 use sdebnn::weights::{Partition, PosteriorForm, WeightProcess};
 use sdebnn::{Error, SolveError};
 
-const STAGES: [(Method, usize); 3] = [(Method::Euler, 1), (Method::Midpoint, 2), (Method::Heun, 2)];
+const STAGES: [(Method, usize); 4] = [(Method::Euler, 1), (Method::Midpoint, 2), (Method::Heun, 2), (Method::Sra1, 2)];
 
 fn adaptive() -> ModelConfig {
     let mut config = tiny();
@@ -81,7 +81,7 @@ fn step_doubling_costs_three_steps_an_attempt() {
 
 /// A path that writes down what it is asked.
 struct Recording {
-    path: BrownianTree,
+    path: DrawnPath,
     asked: Mutex<Vec<(f64, f64, Vec<f64>)>>,
 }
 
@@ -93,6 +93,11 @@ impl BrownianPath for Recording {
     fn increment(&self, from: f64, to: f64, out: &mut [f64]) {
         self.path.increment(from, to, out);
         self.asked.lock().expect("no panic").push((from, to, out.to_vec()));
+    }
+
+    fn increment_and_area(&self, from: f64, to: f64, increment: &mut [f64], area: &mut [f64]) {
+        self.path.increment_and_area(from, to, increment, area);
+        self.asked.lock().expect("no panic").push((from, to, increment.to_vec()));
     }
 }
 
@@ -163,6 +168,10 @@ impl SkipByHand {
             Method::Heun => {
                 let second = self.field(t + dt, plus(dt, first));
                 plus(dt, [0, 1].map(|k| 0.5 * (first[k] + second[k])))
+            }
+            Method::Sra1 => {
+                let second = self.field(t + 0.75 * dt, plus(0.75 * dt, first));
+                plus(dt, [0, 1].map(|k| (first[k] + 2.0 * second[k]) / 3.0))
             }
         }
     }

@@ -4,7 +4,7 @@ mod common;
 
 use common::{assert_close, assert_mean, diagonal, linear, model, moments, numbers, tensor, tiny};
 use sdebnn::activation::Activation;
-use sdebnn::brownian::{BrownianPath, BrownianTree};
+use sdebnn::brownian::{BrownianPath, DrawnPath};
 use sdebnn::burn::module::Param;
 use sdebnn::burn::tensor::{DType, Device, Tensor};
 use sdebnn::config::{DriftConfig, Estimator, ModelConfig, Stochastic};
@@ -17,7 +17,6 @@ use sdebnn::model::{Law, SdeBnn};
 use sdebnn::random::Stream;
 use sdebnn::weights::PosteriorForm;
 
-const METHODS: [Method; 3] = [Method::Euler, Method::Midpoint, Method::Heun];
 const W0: [f64; 2] = [0.7, -0.4];
 
 /// The tiny model at `W0` with a given `NN_φ`.
@@ -39,7 +38,7 @@ fn input(device: &Device) -> Tensor<2> {
 }
 
 /// Weights at `T` and KL of every sample under the posterior.
-fn weights_and_kl(model: &SdeBnn, paths: &[BrownianTree]) -> (Vec<f64>, Vec<f64>) {
+fn weights_and_kl(model: &SdeBnn, paths: &[DrawnPath]) -> (Vec<f64>, Vec<f64>) {
     let solution = model.forward(input(&Device::flex()), Law::Posterior, paths).expect("a solve").solution;
     (numbers(solution.weights), numbers(solution.kl))
 }
@@ -48,7 +47,7 @@ fn weights_and_kl(model: &SdeBnn, paths: &[BrownianTree]) -> (Vec<f64>, Vec<f64>
 fn kl_of_a_constant_drift_is_half_its_square_over_the_variance_rate() {
     let device = Device::flex();
     let (b, t1) = ([0.3, -1.1], 1.7);
-    for method in METHODS {
+    for method in Method::ALL {
         for controller in [Controller::Fixed, Controller::StepDoubling] {
             let mut config = tiny();
             (config.solver.method, config.solver.controller, config.solver.t1) = (method, controller, t1);
@@ -83,7 +82,7 @@ fn kl_of_a_linear_drift_has_the_mean_of_its_closed_form() {
 #[test]
 fn the_literal_posterior_with_twice_the_prior_drift_is_the_prior() {
     let device = Device::flex();
-    for method in METHODS {
+    for method in Method::ALL {
         let mut config = tiny();
         config.weights.posterior = PosteriorForm::Literal;
         config.solver.method = method;
@@ -143,7 +142,7 @@ fn kl_gradients(model: &SdeBnn, samples: usize, seed: u64, device: &Device) -> (
 #[test]
 fn sticking_the_landing_has_no_variance_where_posterior_and_prior_agree() {
     let device = Device::flex().autodiff();
-    for method in METHODS {
+    for method in Method::ALL {
         for form in [PosteriorForm::Residual, PosteriorForm::Literal] {
             let mut config = tiny();
             (config.weights.estimator, config.weights.posterior) = (Estimator::StickingTheLanding, form);

@@ -53,7 +53,8 @@ impl<'a, E: Element> Call<'a, E> {
         }
     }
 
-    /// Carries `N` samples, in tiles of `W` vectors, from `initial` with the Brownian increments that `noise` has for each step.
+    /// Carries `N` samples, in tiles of `W` vectors, from `initial` with the Brownian increments that `noise` has for each step, or for each evaluation if
+    /// the method tells them apart.
     pub(super) fn forward<const N: usize, const W: usize>(&self, initial: &[E], noise: &[&[E]], group: Group<'_, E>) {
         let WeightPathProblem { layout, method, grid, sigma, times, .. } = self.problem;
         let Group { mut weights, activations, kl } = group;
@@ -88,6 +89,7 @@ impl<'a, E: Element> Call<'a, E> {
             let last = stage + 1 == stages;
             let progress = if last { 1.0 } else { method.node(stage + 1) };
             let weight = method.weight(stage);
+            let noise = if method.increments() == 1 { noise[step] } else { noise[evaluation] };
             let input = if evaluation + 1 == times.len() { Matrix::EMPTY } else { self.input() };
             let advance = |(columns, next, remember): (Range<usize>, RowsMut<'_, E, N>, Option<RowsMut<'_, E, N>>)| {
                 let (start, remember) = match remember {
@@ -101,7 +103,7 @@ impl<'a, E: Element> Call<'a, E> {
                     input,
                     start,
                     current: rows(current, columns.clone()),
-                    noise: rows(noise[step], columns.clone()),
+                    noise: rows(noise, columns.clone()),
                     next,
                     remember,
                     at: columns.start,

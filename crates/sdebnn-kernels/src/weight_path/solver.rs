@@ -33,7 +33,8 @@ pub struct WeightPathInputs<'a, E> {
     pub initial: &'a [E],
     /// The parameters `φ`.
     pub phi: &'a [E],
-    /// `[step][S][M]`: the Brownian increments `ΔB`.
+    /// `[step][increment][S][M]`: the Brownian increments, [`increments`](crate::Method::increments) a step: `ΔBᵢ` of the stages after the
+    /// first if they have their own, then `ΔB`.
     pub noise: &'a [E],
 }
 
@@ -156,7 +157,7 @@ impl<E: Element> WeightPathSolver<E> {
         }
         check_length("the initial weights", layout.moving(), initial.len())?;
         check_length("phi", layout.parameters(), phi.len())?;
-        check_length("the noise", self.problem.steps() * row, noise.len())?;
+        check_length("the noise", self.problem.steps() * self.problem.method.increments() * row, noise.len())?;
         check_length("the weights at the stages", self.problem.evaluations() * row, outputs.stages.len())?;
         check_length("the final weights", row, outputs.end.len())?;
         check_length("the KL divergence", samples, outputs.kl.len())?;

@@ -207,6 +207,10 @@ pub fn solve<'a>(
                 let k1 = field(ends[1], &axpy(&y, dt, &k0));
                 axpy(&axpy(&y, 0.5 * dt, &k0), 0.5 * dt, &k1)
             }
+            Method::Sra1 => {
+                let k1 = field(t + 0.75 * dt, &axpy(&y, 0.75 * dt, &k0));
+                axpy(&axpy(&y, dt / 3.0, &k0), 2.0 * dt / 3.0, &k1)
+            }
         };
     }
     y

@@ -28,6 +28,7 @@ fn tableau(method: Method) -> (Vec<f64>, Vec<f64>) {
         Method::Euler => (vec![0.0], vec![1.0]),
         Method::Midpoint => (vec![0.0, 0.5], vec![0.0, 1.0]),
         Method::Heun => (vec![0.0, 1.0], vec![0.5, 0.5]),
+        Method::Sra1 => (vec![0.0, 0.75], vec![1.0 / 3.0, 2.0 / 3.0]),
     }
 }
 
@@ -101,16 +102,17 @@ impl Naive {
         }
     }
 
-    /// One sample, `noise` being `[step][M]`.
+    /// One sample, `noise` being `[step][increment][M]`.
     pub fn solve(&self, initial: &[f64], noise: &[Vec<f64>]) -> Path {
         let (nodes, weights) = tableau(self.method);
         let mut path = Path { stages: Vec::new(), end: initial.to_vec(), kl: 0.0 };
-        for (ends, noise) in self.grid.windows(2).zip(noise) {
+        for (ends, noise) in self.grid.windows(2).zip(noise.chunks(self.method.increments())) {
             let (y, dt) = (path.end.clone(), ends[1] - ends[0]);
             let mut slopes: Vec<Vec<f64>> = Vec::new();
-            path.end = zip(&y, noise, |y, noise| y + self.sigma * noise);
+            path.end = zip(&y, &noise[noise.len() - 1], |y, noise| y + self.sigma * noise);
             for (&c, &b) in nodes.iter().zip(&weights) {
-                let mut w = zip(&y, noise, |y, noise| y + c * self.sigma * noise);
+                // The first stage's node is 0, so the second is the first that is moved by noise.
+                let mut w = zip(&y, &noise[0], |y, noise| y + c * self.sigma * noise);
                 if let Some(slope) = slopes.last() {
                     w = zip(&w, slope, |w, slope| w + c * dt * slope);
                 }

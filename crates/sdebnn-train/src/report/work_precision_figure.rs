@@ -1,6 +1,9 @@
 //! What every way of solving pays for an error.
 
+use std::sync::Arc;
+
 use kuva::prelude::*;
+use kuva::render::layout::TickFormat;
 use sdebnn::controller::Controller;
 use sdebnn::method::Method;
 
@@ -8,19 +11,28 @@ use crate::bench::SolvePoint;
 use crate::error::Error;
 use crate::run_directory::RunDirectory;
 
-/// A colour a method, a kind of line a controller. Colour-blind readers tell the colours apart (Tol's vibrant scheme).
-fn look(method: Method, controller: Controller) -> (&'static str, LineStyle) {
-    let color = match method {
+const CONTROLLERS: [Controller; 3] = [Controller::Fixed, Controller::StepDoubling, Controller::Embedded];
+
+/// Space for the labels at the left and right, in pixels: the layout reserves too little for logarithmic axes.
+const MARGINS: (f64, f64) = (84.0, 28.0);
+
+/// A colour a method. Colour-blind readers tell them apart (Tol's vibrant scheme).
+fn color(method: Method) -> &'static str {
+    match method {
         Method::Euler => "#777777",
         Method::Midpoint => "#0077BB",
         Method::Heun => "#EE7733",
-    };
-    let style = match controller {
+        Method::Sra1 => "#CC3311",
+    }
+}
+
+/// A kind of line a controller.
+fn style(controller: Controller) -> LineStyle {
+    match controller {
         Controller::Fixed => LineStyle::Solid,
-        Controller::StepDoubling => LineStyle::Dotted,
-        Controller::Embedded => LineStyle::Dashed,
-    };
-    (color, style)
+        Controller::StepDoubling => LineStyle::Custom("2 5".into()),
+        Controller::Embedded => LineStyle::Custom("11 6".into()),
+    }
 }
 
 /// Writes the error over drift evaluations and over seconds, as `NAME-evaluations` and `NAME-seconds`, SVG and PNG.
@@ -30,22 +42,23 @@ pub fn write(title: &str, points: &[SolvePoint], directory: &RunDirectory, file:
             "evaluations" => ("drift evaluations of a solve", |point| point.evaluations),
             _ => ("seconds of a solve", |point| point.seconds),
         };
-        let (mut plots, mut legend) = (Vec::new(), Vec::new());
-        for method in [Method::Euler, Method::Midpoint, Method::Heun] {
-            for controller in [Controller::Fixed, Controller::StepDoubling, Controller::Embedded] {
+        let mut plots = Vec::new();
+        for method in Method::ALL {
+            for controller in CONTROLLERS {
                 let of = |p: &&SolvePoint| (p.method, p.controller) == (method, controller) && p.error > 0.0;
                 let data: Vec<(f64, f64)> = points.iter().filter(of).map(|p| (work(p), p.error)).collect();
                 if data.is_empty() {
                     continue;
                 }
-                let (color, style) = look(method, controller);
-                legend.push(super::line_entry(&format!("{}, {}", method.key(), controller.key()), color, &style));
-                let dots = ScatterPlot::new().with_data(data.iter().copied()).with_color(color).with_size(3.0);
-                let line = LinePlot::new().with_data(data).with_color(color).with_stroke_width(2.0);
-                plots.push(Plot::Line(line.with_line_style(style)));
+                let dots = ScatterPlot::new().with_data(data.iter().copied()).with_color(color(method)).with_size(3.0);
+                let line = LinePlot::new().with_data(data).with_color(color(method)).with_stroke_width(2.0);
+                plots.push(Plot::Line(line.with_line_style(style(controller))));
                 plots.push(Plot::Scatter(dots));
             }
         }
+        let methods = Method::ALL.map(|method| super::line_entry(method.key(), color(method), &LineStyle::Solid));
+        let controllers =
+            CONTROLLERS.map(|controller| super::line_entry(controller.key(), "#000000", &style(controller)));
         let layout = Layout::auto_from_plots(&plots)
             .with_title(title)
             .with_x_label(label)
@@ -54,7 +67,10 @@ pub fn write(title: &str, points: &[SolvePoint], directory: &RunDirectory, file:
             .with_height(560.0)
             .with_log_x()
             .with_log_y()
-            .with_legend_entries(legend)
+            .with_y_tick_format(TickFormat::Custom(Arc::new(|value| format!("{value:.0e}"))))
+            .with_force_margins(MARGINS.0, MARGINS.1)
+            .with_legend_entries(methods.into_iter().chain(controllers).collect())
+            .with_legend_col_limit(Method::ALL.len())
             .with_legend_position(LegendPosition::OutsideBottomColumns)
             .with_legend_box(false);
         super::write(directory, &format!("{file}-{axis}"), plots, layout)?;

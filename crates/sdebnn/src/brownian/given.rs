@@ -40,6 +40,19 @@ impl PiecewiseLinear {
         let cell = (s.floor() as usize).min(cells - 1);
         (cell, s - cell as f64)
     }
+
+    /// Component `i` at a place.
+    fn value(&self, (cell, part): (usize, f64), i: usize) -> f64 {
+        let left = self.values[cell * self.dim + i];
+        left + part * (self.values[(cell + 1) * self.dim + i] - left)
+    }
+
+    /// The integral of component `i` from `t0` to a place, by the trapezoidal rule, which is exact for lines.
+    fn integral(&self, (cell, part): (usize, f64), i: usize) -> f64 {
+        let length = (self.t1 - self.t0) / (self.values.len() / self.dim - 1) as f64;
+        let mean = |cell: usize, part: f64| 0.5 * (self.value((cell, 0.0), i) + self.value((cell, part), i));
+        length * ((0..cell).map(|cell| mean(cell, 1.0)).sum::<f64>() + part * mean(cell, part))
+    }
 }
 
 impl BrownianPath for PiecewiseLinear {
@@ -48,13 +61,18 @@ impl BrownianPath for PiecewiseLinear {
     }
 
     fn increment(&self, from: f64, to: f64, out: &mut [f64]) {
-        let value = |(cell, part): (usize, f64), i: usize| {
-            let left = self.values[cell * self.dim + i];
-            left + part * (self.values[(cell + 1) * self.dim + i] - left)
-        };
         let (from, to) = (self.locate(from), self.locate(to));
         for (i, out) in out.iter_mut().enumerate() {
-            *out = value(to, i) - value(from, i);
+            *out = self.value(to, i) - self.value(from, i);
+        }
+    }
+
+    fn increment_and_area(&self, from: f64, to: f64, increment: &mut [f64], area: &mut [f64]) {
+        self.increment(from, to, increment);
+        let (start, end) = (self.locate(from), self.locate(to));
+        for (i, (area, increment)) in area.iter_mut().zip(increment).enumerate() {
+            let mean = (self.integral(end, i) - self.integral(start, i)) / (to - from);
+            *area = if to == from { 0.0 } else { mean - self.value(start, i) - 0.5 * *increment };
         }
     }
 }

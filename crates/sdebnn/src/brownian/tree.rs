@@ -37,14 +37,23 @@ impl BrownianTree {
         Self { stream, dim, t0, t1, cells, lattice: libm::exp2(f64::from(scale.round() as i32 - LATTICE_BITS)) }
     }
 
+    pub(super) fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    /// Where the numbers of a cell (node 0), or of a node of the tree inside it, are in a stream.
+    pub(super) fn node(cell: usize, node: u64) -> u64 {
+        (cell as u64) << 32 | node
+    }
+
     /// Grid point `i`, by the formula of a fixed grid, so that its steps fall on cells exactly; the last is `t1`, to which the formula
     /// may only round.
-    fn grid(&self, i: usize) -> f64 {
+    pub(super) fn grid(&self, i: usize) -> f64 {
         if i == self.cells { self.t1 } else { self.t0 + (self.t1 - self.t0) * i as f64 / self.cells as f64 }
     }
 
     /// The cell with `grid(cell) <= t < grid(cell + 1)`; `t1` belongs to the last.
-    fn cell_of(&self, t: f64) -> usize {
+    pub(super) fn cell_of(&self, t: f64) -> usize {
         assert!(t >= self.t0 && t <= self.t1, "the path on [{}, {}] was asked for t = {t}", self.t0, self.t1);
         let guess = (t - self.t0) / (self.t1 - self.t0) * self.cells as f64;
         let mut cell = (guess as usize).min(self.cells - 1);
@@ -58,13 +67,13 @@ impl BrownianTree {
     }
 
     /// The nearest point of the lattice: doubles near `1.5 · 2^52` lattice spacings are spaced by just that, so the addition rounds.
-    fn snap(&self, value: f64) -> f64 {
+    pub(super) fn snap(&self, value: f64) -> f64 {
         let anchor = 1.5 * (1u64 << 52) as f64 * self.lattice;
         (value + anchor) - anchor
     }
 
     /// Adds the increments of `cells` to `out`.
-    fn add_cells(&self, cells: std::ops::Range<usize>, out: &mut [f64], noise: &mut [f64]) {
+    pub(super) fn add_cells(&self, cells: std::ops::Range<usize>, out: &mut [f64], noise: &mut [f64]) {
         for cell in cells {
             self.cell_increment(cell, noise);
             for (out, noise) in out.iter_mut().zip(&*noise) {
@@ -73,9 +82,9 @@ impl BrownianTree {
         }
     }
 
-    fn cell_increment(&self, cell: usize, out: &mut [f64]) {
+    pub(super) fn cell_increment(&self, cell: usize, out: &mut [f64]) {
         let deviation = libm::sqrt(self.grid(cell + 1) - self.grid(cell));
-        self.stream.fill_normal((cell as u64) << 32, out);
+        self.stream.fill_normal(Self::node(cell, 0), out);
         for value in out {
             *value = self.snap(deviation * *value);
         }
@@ -98,7 +107,7 @@ impl BrownianTree {
                 break;
             }
             let deviation = 0.5 * libm::sqrt(b - a);
-            self.stream.fill_normal((cell as u64) << 32 | node, noise);
+            self.stream.fill_normal(Self::node(cell, node), noise);
             let after = t >= middle;
             node = 2 * node + u64::from(after);
             for ((left, right), z) in left.iter_mut().zip(&mut right).zip(&*noise) {

@@ -118,7 +118,7 @@ impl SolverConfig {
             self.controller != Controller::Embedded || self.method.tableau().nodes.len() == 2,
             "solver.method",
             &self.method,
-            "`midpoint` or `heun` for `solver.controller = \"embedded\"`",
+            "`midpoint`, `heun` or `sra1` for `solver.controller = \"embedded\"`",
         )?;
         check(self.max_attempts > 0, "solver.max_attempts", &self.max_attempts, "at least 1")
     }

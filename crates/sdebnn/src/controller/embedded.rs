@@ -4,7 +4,8 @@ use super::{StepControl, Verdict};
 ///
 /// The noise moves the drift within a step by `½ σΔB` on the way to its second evaluation, so the difference is `½ f' σ ΔB Δt`. The two
 /// halves of step doubling differ from the full step by `¼ f' σ (ΔB₁ − ΔB₂) Δt`, which has half that deviation: with this factor, both
-/// controllers mean the same by a tolerance.
+/// controllers mean the same by a tolerance. By SRA1 the difference is `f' σ (½ΔB + H) Δt`, larger by √(4/3), while the step's own error is
+/// of a higher order: the tolerance is that of a step of order 1, and the solve ends closer than was asked for.
 pub(crate) const EULER_FACTOR: f64 = 0.5;
 
 /// The order of the error of a step, in its length.

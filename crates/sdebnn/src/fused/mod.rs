@@ -92,6 +92,6 @@ same_words! {
     crate::activation::Activation => Activation { Swish, Silu, Mish, Softplus, Tanh, Relu, HardTanhHalf, Identity }
     crate::drift::TimeInput => TimeInput { None, Concat, Squash }
     crate::dynamics::Residual => Residual { Skip, Direct, None }
-    crate::method::Method => Method { Euler, Midpoint, Heun }
+    crate::method::Method => Method { Euler, Midpoint, Heun, Sra1 }
     crate::weights::PosteriorForm => PosteriorForm { Residual, Literal }
 }

@@ -32,7 +32,7 @@ pub(crate) struct Search<'a> {
 /// The accepted grid, and what is known of the solve on it.
 pub(crate) struct Found {
     pub(crate) grid: Vec<f64>,
-    /// The Brownian increments, `[steps, samples, M]`.
+    /// The method's rows of noise, `[steps · increments, samples, M]`.
     pub(crate) noise: Vec<f64>,
     pub(crate) attempts: Vec<Attempt>,
     /// The state at the end, and the tape that leads back.
@@ -40,7 +40,7 @@ pub(crate) struct Found {
 }
 
 impl Search<'_> {
-    /// Searches from `w0`, `φ`, a state and `ξ`, with increments `noise` over the intervals of any grid.
+    /// Searches from `w0`, `φ`, a state and `ξ`, with the method's rows of `noise` over the intervals of any grid.
     pub(crate) fn run(
         self,
         inputs: (Tensor<1>, Tensor<1>, &State, Tensor<1>),
@@ -139,15 +139,16 @@ impl<E: Real> KernelStepper<'_, E> {
     /// The weights of every evaluation, `[evaluation][sample][M]`, those at the end, and the KL divergence.
     fn weights(&self, method: Method, grid: &[f64], noise: &[f64]) -> (Vec<E>, Vec<E>, Vec<f64>) {
         let problem = (self.search.weights)(method, grid.to_vec());
-        let (evaluations, steps, moving) = (problem.evaluations(), problem.steps(), problem.moving());
+        let (evaluations, moving) = (problem.evaluations(), problem.moving());
         let solver = WeightPathSolver::<E>::new(problem);
         let row = self.samples * moving;
         let (mut all, mut ends, mut kl) =
             (vec![E::default(); evaluations * row], Vec::with_capacity(row), self.at.kl.clone());
         // Every sample has weights of its own at the start.
         for (sample, initial) in self.at.weights.chunks_exact(moving).enumerate() {
-            let of_step = |step: usize| noise[step * row + sample * moving..][..moving].iter().map(|&v| E::from_f64(v));
-            let noise: Vec<E> = (0..steps).flat_map(of_step).collect();
+            let of_row =
+                |all: &[f64]| all[sample * moving..][..moving].iter().map(|&v| E::from_f64(v)).collect::<Vec<E>>();
+            let noise: Vec<E> = noise.chunks_exact(row).flat_map(of_row).collect();
             let mut stages = vec![E::default(); evaluations * moving];
             let (mut end, mut divergence) = (vec![E::default(); moving], [E::default()]);
             let outputs = WeightPathOutputs { stages: &mut stages, end: &mut end, kl: &mut divergence };
@@ -173,8 +174,13 @@ impl<E: Real> Stepper for KernelStepper<'_, E> {
         let (mut weights, ends, kl) = self.weights(method, &grid, &increments);
         let row = ends.len();
         let (companion, factor) = if doubling { (Companion::FullStep, 1.0) } else { (Companion::Euler, EULER_FACTOR) };
-        // Increments of a lattice add up exactly.
-        let total: Vec<f64> = (0..row).map(|i| increments.iter().skip(i).step_by(row).sum()).collect();
+        let rows = method.tableau().increments();
+        let total: Vec<f64> = if doubling && rows > 1 {
+            (self.noise)(&[t, end])
+        } else {
+            // A step's last row is its increment. Those of a lattice add up exactly; areas do not.
+            (0..row).map(|i| increments.iter().skip((rows - 1) * row + i).step_by(rows * row).sum()).collect()
+        };
         let other_method = if doubling { method } else { Method::Euler };
         let (other_weights, other_ends, other_kl) = self.weights(other_method, &[t, end], &total);
         if doubling {

@@ -60,12 +60,13 @@ impl Problem<'_> {
             |method: Method, grid: Vec<f64>| self.process.kernel(network, self.partition.moving(), method, grid);
         let search = fused::Search { solver, problem, settings, weights: &weights, time_scale };
         let inputs = (self.w0.clone(), network.flat(), start, xi.clone());
-        let found = match search.run(inputs, |grid| self.noise_numbers(paths, grid)) {
+        let tableau = solver.method.tableau();
+        let found = match search.run(inputs, |grid| self.noise_numbers(tableau, paths, grid)) {
             Ok(found) => found,
             Err(error) => return Some(Err(error)),
         };
         let fused::Found { grid, noise, attempts, recorded } = found;
-        let shape = [grid.len() - 1, paths.len(), self.partition.moving()];
+        let shape = [(grid.len() - 1) * tableau.increments(), paths.len(), self.partition.moving()];
         let noise = Tensor::from_data(TensorData::new(noise, shape), (&self.w0.device(), self.w0.dtype()));
         let path_problem = weights(solver.method, grid.clone());
         let path = fused::weight_path(path_problem, grid, self.w0.clone(), network.flat(), noise);
@@ -101,13 +102,13 @@ impl<P: BrownianPath> ReferenceStepper<'_, P> {
         joint: &mut Joint,
         first: Option<FirstEvaluation>,
     ) -> FirstEvaluation {
-        let noise = self.problem.noise(self.paths, ends.0, ends.1);
+        let noise = self.problem.noise(tableau, self.paths, ends);
         self.problem.step(tableau, ends, joint, noise, self.scale, &mut self.memory, first)
     }
 
     /// An Euler step; the slope of the weights may be known.
     fn step_euler(&mut self, t: f64, end: f64, slope: Option<WeightSlope>, joint: &mut Joint) -> Evaluation {
-        let noise = self.problem.noise(self.paths, t, end);
+        let noise = self.problem.noise(&EULER, self.paths, (t, end));
         let (stages, _) = self.problem.step_weights(&EULER, (t, end), &mut joint.weights, noise, slope);
         let step = ActivationStep { tableau: &EULER, interval: (t, end), stages: &stages, scale: self.scale };
         let (state, first) = self.problem.step_activations(step, &joint.activations, &mut self.memory, None);

@@ -102,20 +102,24 @@ impl WeightProcess<'_> {
         Some((self.u(w, output) * noise.clone()).sum_dim(1).squeeze_dim(1))
     }
 
-    /// One step from `t0` to `t1` with the Brownian increment `noise`; `first` is the slope at the start if it is known.
+    /// One step from `t0` to `t1` with the method's rows of `noise`, `[increments, samples, moving]`; `first` is the slope at the start if it
+    /// is known.
     pub(crate) fn step(
         &self,
         tableau: &Tableau,
         (t0, t1): (f64, f64),
         w: &Tensor<2>,
-        noise: &Tensor<2>,
+        noise: &Tensor<3>,
         first: Option<WeightSlope>,
     ) -> WeightStep {
         let dt = t1 - t0;
+        let rows = noise.dims()[0];
+        let increment = |i: usize| noise.clone().narrow(0, i.min(rows - 1), 1).squeeze_dim::<2>(0);
+        let end_increment = increment(rows - 1);
         let first = first.unwrap_or_else(|| self.slope(t0, w));
         let (mut slopes, mut stages) = (vec![first.clone()], vec![w.clone()]);
         for (i, row) in tableau.stages.iter().enumerate().skip(1) {
-            let kick = noise.clone().mul_scalar(tableau.nodes[i] * self.sigma);
+            let kick = increment(i - 1).mul_scalar(tableau.nodes[i] * self.sigma);
             let stage = combine(w.clone(), dt, row, slopes.iter().map(|s| s.dw.clone())) + kick;
             slopes.push(self.slope(tableau.time(i, t0, t1), &stage));
             stages.push(stage);
@@ -127,9 +131,9 @@ impl WeightProcess<'_> {
             .map(|rate| combine(rate.zeros_like(), dt, tableau.weights, slopes.iter().filter_map(|s| s.dkl.clone())));
         WeightStep {
             stages,
-            end: end + noise.clone().mul_scalar(self.sigma),
+            end: end + end_increment.clone().mul_scalar(self.sigma),
             kl,
-            martingale: self.martingale(t0, w, noise),
+            martingale: self.martingale(t0, w, &end_increment),
             first,
         }
     }

@@ -56,6 +56,24 @@ pub fn assert_mean(samples: &[f64], expected: f64, sigmas: f64, what: &str) {
     assert!((mean - expected).abs() <= sigmas * error, "{what}: {mean} ± {error} instead of {expected}");
 }
 
+/// The Kolmogorov–Smirnov statistic `√n sup |F_n − Φ|`; its 0.999 quantile is 1.9495.
+pub fn kolmogorov_smirnov(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let n = values.len() as f64;
+    let gap = |(i, x): (usize, &f64)| {
+        let law = 0.5 * libm::erfc(-x / std::f64::consts::SQRT_2);
+        (law - i as f64 / n).max((i as f64 + 1.0) / n - law)
+    };
+    n.sqrt() * values.iter().enumerate().map(gap).fold(0.0, f64::max)
+}
+
+/// Fails unless a sample may come from the standard normal law.
+#[track_caller]
+pub fn assert_standard_normal(values: Vec<f64>, what: &str) {
+    let statistic = kolmogorov_smirnov(values);
+    assert!(statistic < 1.9495, "{what}: √n D = {statistic}");
+}
+
 /// The correlation coefficient.
 pub fn correlation(a: &[f64], b: &[f64]) -> f64 {
     let ((ma, va), (mb, vb)) = (moments(a), moments(b));
