@@ -139,9 +139,10 @@ fn plan(arguments: &ReproduceArguments, out: &Path) -> Result<Vec<Planned>> {
             eprintln!("{} is not in {}: {drawn} stand in for it", experiment.title(), dir.display());
         }
         let root = if arguments.experiments().len() > 1 { out.join(experiment.key()) } else { out.into() };
-        for &solver in arguments.solvers().iter().filter(|solver| experiment.solvers().contains(solver)) {
-            for &model in arguments.model.names() {
-                for seed in arguments.seed..arguments.seed + arguments.seeds {
+        // A seed whole before the next, so that what is stopped early can be compared.
+        for seed in arguments.seed..arguments.seed + arguments.seeds {
+            for &solver in arguments.solvers().iter().filter(|solver| experiment.solvers().contains(solver)) {
+                for &model in arguments.model.names() {
                     let cell = Cell { model, solver, seed };
                     let config = experiment.config(budget, cell, &arguments.set, stand_in.is_some())?;
                     let out = root.join(format!("{}-{}-{seed}", model.key(), solver.key()));
