@@ -57,11 +57,12 @@ def runs_of(directory):
 
 
 TITLES = {"mnist": "MNIST", "cifar10": "CIFAR-10", "walker2d": "Walker2D", "toy": "1D regression"}
+OTHERS = {"curve": "toy", "digits": "drawn-digits", "walks": "drawn-walks", "npy": "recorded-sequences"}
 
 
 def experiment(config):
     data = config["data"]
-    return "toy" if data["name"] == "curve" else data.get("stands_in_for", data["name"])
+    return data.get("stands_in_for", OTHERS.get(data["name"], data["name"]))
 
 
 def title(config):
@@ -170,7 +171,7 @@ def main():
         if seeds != [str(len(runs))]:
             wrong.append(f"{which}-results, {name}, seeds: {seeds}, recomputed {len(runs)}")
         checked += 1
-        check("cost", f"{TITLES[which]}: {name}", runs, COST)
+        check("cost", f"{TITLES.get(which, which.replace('-', ' '))}: {name}", runs, COST)
     rows = sum(len(rows) for name, rows in page.tables.items() if name.endswith("-results"))
     if rows != len(groups):
         wrong.append(f"{rows} rows of results, {len(groups)} groups of runs")

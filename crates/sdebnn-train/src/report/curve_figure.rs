@@ -1,6 +1,9 @@
 //! A number against epochs or time, one line a group of runs.
 
+use std::sync::Arc;
+
 use kuva::prelude::*;
+use kuva::render::layout::TickFormat;
 
 use super::{LEVEL, color};
 use crate::error::Error;
@@ -133,6 +136,10 @@ impl CurveFigure {
             "epoch" => layout.with_x_tick_step(self.epoch_step()),
             _ => layout,
         };
-        if self.log_y { layout.with_log_y() } else { layout }
+        match self.log_y {
+            // Not 1e-1 beside 0.50.
+            true => layout.with_log_y().with_y_tick_format(TickFormat::Custom(Arc::new(|value| format!("{value}")))),
+            false => layout,
+        }
     }
 }

@@ -107,7 +107,7 @@ fn image_figures(section: &Section, directory: &RunDirectory) -> Result<Vec<Figu
         curves: each(&reliability),
         level: Some(Level::Diagonal("perfect calibration")),
     };
-    let key = section.key;
+    let key = &section.key;
     Ok(vec![
         finish(accuracy, sentences::accuracy(section), format!("{key}-accuracy"), directory)?,
         finish(nfe, sentences::nfe(section, "test_nfe_drift"), format!("{key}-nfe"), directory)?,
@@ -140,7 +140,7 @@ fn reliability(group: &Group) -> Vec<Point> {
 
 fn sequence_figures(section: &Section, directory: &RunDirectory) -> Result<Vec<Figure>, Error> {
     let on = section.data();
-    let key = section.key;
+    let key = &section.key;
     let no_change = section.groups.iter().map(|group| group.last("no_change").mean).find(|value| value.is_finite());
     let mut figures = Vec::new();
     for solver in [SolverName::Fixed, SolverName::Adaptive] {

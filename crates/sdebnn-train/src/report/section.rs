@@ -82,7 +82,7 @@ impl Group<'_> {
 #[derive(Clone, Debug)]
 pub struct Section<'a> {
     /// Its name in files.
-    pub key: &'static str,
+    pub key: String,
     /// Its name in titles.
     pub title: &'static str,
     /// The experiment of the paper, if it is one.
@@ -138,7 +138,7 @@ impl<'a> Section<'a> {
         groups.iter_mut().zip(notes).for_each(|(group, note)| group.note = note);
         let is_drawn = data.starts_with("drawn");
         Self {
-            key: paper.map_or(if is_drawn { "drawn" } else { "own" }, PaperExperiment::key),
+            key: paper.map_or_else(|| data.replace(' ', "-"), |paper| paper.key().into()),
             title: paper.map_or(data, PaperExperiment::title),
             paper,
             stand_in: (paper.is_some() && is_drawn).then_some(data),

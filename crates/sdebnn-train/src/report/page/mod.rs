@@ -148,11 +148,13 @@ fn list(runs: &[ReportedRun]) -> Markup {
         section id="runs" {
             h2 { "Runs" }
             @for run in runs {
+                @let (title, data) = (run.config.paper().map(|paper| paper.title()), run.config.data_title());
+                @let data = title.filter(|title| *title != data).map_or(data.into(), |title| format!("{title} on {data}"));
                 @let version = run.last("version").and_then(|v| v.as_str()).unwrap_or("–");
                 details {
                     summary {
                         span class={"model " (run.model.key())} { (run.model.title()) }
-                        " " (run.solver.key()) ", seed " (run.config.seed()) ", " (run.config.data_title()) ": "
+                        " " (run.solver.key()) ", seed " (run.config.seed()) ", " (data) ": "
                         @match &run.state {
                             RunState::Finished => span { "finished, version " (version) },
                             RunState::Unfinished => span.warning { "unfinished after " (run.metrics.len()) " of " (run.config.epochs()) " epochs" },
