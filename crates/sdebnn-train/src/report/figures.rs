@@ -11,6 +11,9 @@ use crate::experiment::sequences::gradient_norms;
 use crate::experiment::toy;
 use crate::run_directory::RunDirectory;
 
+/// Bins with fewer examples are not in reliability diagrams.
+const FEWEST: usize = 10;
+
 /// A figure with a sentence that says what to see.
 #[derive(Clone, Debug)]
 pub struct Figure {
@@ -101,7 +104,7 @@ fn image_figures(section: &Section, directory: &RunDirectory) -> Result<Vec<Figu
     };
     let reliability = CurveFigure {
         title: format!("{on}: reliability"),
-        x_label: "mean confidence of a bin",
+        x_label: "mean confidence of a bin, 10 examples or more",
         y_label: "accuracy of the bin",
         log_y: false,
         curves: each(&reliability),
@@ -135,7 +138,11 @@ fn reliability(group: &Group) -> Vec<Point> {
         }
     }
     bins.sort_by_key(|(index, _)| *index);
-    bins.iter().map(|(_, bin)| Point::of(bin.confidence, &[bin.accuracy])).collect()
+    // A few examples say little of a bin.
+    bins.iter()
+        .filter(|(_, bin)| bin.count >= FEWEST)
+        .map(|(_, bin)| Point::of(bin.confidence, &[bin.accuracy]))
+        .collect()
 }
 
 fn sequence_figures(section: &Section, directory: &RunDirectory) -> Result<Vec<Figure>, Error> {

@@ -106,8 +106,8 @@ impl Experiment for ToyConfig {
         let prediction_ms = 1e3 * start.elapsed().as_secs_f64() / (test.x.len() * self.evaluate.samples) as f64;
 
         let band = |p: &Predictions| Band { mean: p.mean(), low: p.quantiles(0.025), high: p.quantiles(0.975) };
-        let title = ModelName::of(&self.model.dynamics).map_or("Heavy ball", ModelName::title);
-        ToyFigure { title, x: &x, data: &train, prior: band(&prior), posterior: band(&posterior) }
+        let name = ModelName::of(&self.model.dynamics);
+        ToyFigure { model: name, x: &x, data: &train, prior: band(&prior), posterior: band(&posterior) }
             .write(directory, FIGURE)?;
         directory.write_json_lines(METRICS, &rows)?;
         let summary = ToySummary {
