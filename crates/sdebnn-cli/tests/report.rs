@@ -217,13 +217,26 @@ fn recomputed(out: &Path) {
     std::fs::write(&page, right).unwrap();
 }
 
+/// What a browser makes of a page, and what it has to say.
+fn dom(browser: &str, address: &str, settings: &[String]) -> Option<(String, String)> {
+    let profile = TempDir::new().unwrap();
+    let mut command = Command::new(browser);
+    command
+        .args(["--headless", "--hide-scrollbars", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
+        .args(["--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update"])
+        .args(["--disable-sync", "--allow-file-access-from-files", "--enable-logging=stderr"])
+        .args(["--virtual-time-budget=5000", "--window-size=1400,1000", "--dump-dom"])
+        .arg(format!("--user-data-dir={}", profile.path().display()));
+    let output = command.args(settings).arg(address).output().ok()?;
+    Some((text(&output.stdout), String::from_utf8_lossy(&output.stderr).into_owned()))
+}
+
 /// The page at the widths of a desk and of a phone, light and dark.
 fn browsed(page: &Path, directory: &Path) {
-    let names = ["chromium", "chromium-browser", "google-chrome"];
-    let there =
-        |name: &&&str| Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
-    let Some(browser) = names.iter().find(there) else {
-        eprintln!("skipped: no Chromium to open the report in");
+    let works =
+        |name: &&&str| dom(name, "data:text/html,<p>here</p>", &[]).is_some_and(|(dom, _)| dom.contains("here"));
+    let Some(browser) = ["chromium", "chromium-browser", "google-chrome"].iter().find(works) else {
+        eprintln!("skipped: no Chromium that works to open the report in");
         return;
     };
     for width in [1280, 390] {
@@ -240,23 +253,8 @@ fn browsed(page: &Path, directory: &Path) {
                 page.display()
             );
             std::fs::write(&frame, html).unwrap();
-            let profile = TempDir::new().unwrap();
-            let output = run(Command::new(browser)
-                .args([
-                    "--headless",
-                    "--hide-scrollbars",
-                    "--no-sandbox",
-                    "--disable-gpu",
-                    "--disable-quic",
-                    "--no-first-run",
-                ])
-                .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
-                .args(["--allow-file-access-from-files", "--enable-logging=stderr", "--virtual-time-budget=5000"])
-                .arg(format!("--user-data-dir={}", profile.path().display()))
-                .arg(format!("--blink-settings=preferredColorScheme={scheme}"))
-                .args(["--window-size=1400,1000", "--dump-dom"])
-                .arg(format!("file://{}", frame.display())));
-            let (dom, log) = (text(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            let settings = [format!("--blink-settings=preferredColorScheme={scheme}")];
+            let (dom, log) = dom(browser, &format!("file://{}", frame.display()), &settings).expect("a page");
             let found = dom.split("<p id=\"p\">").nth(1).and_then(|rest| rest.split('<').next()).unwrap_or_default();
             let found: Vec<&str> = found.split('|').collect();
             assert_eq!(found.len(), 4, "{dom}\n{log}");
@@ -267,4 +265,5 @@ fn browsed(page: &Path, directory: &Path) {
             assert!(!log.contains("CONSOLE"), "{log}");
         }
     }
+    eprintln!("opened in {browser} at two widths, light and dark");
 }
