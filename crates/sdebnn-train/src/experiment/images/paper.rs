@@ -29,8 +29,8 @@ pub(in crate::experiment) fn config(
     let mut all = Vec::new();
     if budget == Budget::Smoke {
         let small = [
-            "data.limit_train=256",
-            "data.limit_test=128",
+            "data.limit_train=128",
+            "data.limit_test=64",
             "train.epochs=2",
             "train.batch=32",
             "train.schedule.warmup=2",
