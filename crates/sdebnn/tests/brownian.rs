@@ -2,14 +2,10 @@
 
 mod common;
 
-use common::{assert_standard_normal, correlation, kolmogorov_smirnov, moments, uniforms};
+use common::{SPANS, assert_standard_normal, correlation, kolmogorov_smirnov, moments, times, uniforms};
 use sdebnn::brownian::{BrownianPath, BrownianTree, PiecewiseLinear};
 use sdebnn::controller::SolverConfig;
 use sdebnn::random::Stream;
-
-/// `[t0, t1]` and the number of cells.
-const SPANS: [(f64, f64, usize); 5] =
-    [(0.0, 1.0, 20), (0.0, 1.0, 1), (0.3, 7.1, 13), (2.0, 2.5, 7), (0.1, 0.1 + 1e-3, 3)];
 
 fn tree(seed: u64, dim: usize, (t0, t1, cells): (f64, f64, usize)) -> BrownianTree {
     BrownianTree::new(Stream::root(seed), dim, t0, t1, cells)
@@ -23,15 +19,6 @@ fn ask(path: &impl BrownianPath, from: f64, to: f64) -> Vec<f64> {
 
 fn sum(a: &[f64], b: &[f64]) -> Vec<f64> {
     a.iter().zip(b).map(|(a, b)| a + b).collect()
-}
-
-/// Times of a span: its ends, grid points, dyadic points of cells, and random ones.
-fn times((t0, t1, cells): (f64, f64, usize), seed: u64) -> Vec<f64> {
-    let mut times = vec![t0, t1];
-    times.extend((1..cells).map(|i| t0 + (t1 - t0) * i as f64 / cells as f64));
-    times.extend((1..64).map(|i| t0 + (t1 - t0) * f64::from(i) / 64.0));
-    times.extend(uniforms(seed, 60).iter().map(|u| t0 + (t1 - t0) * u));
-    times
 }
 
 #[test]

@@ -2,12 +2,9 @@
 
 mod common;
 
-use common::{assert_standard_normal, correlation, uniforms};
+use common::{SPANS, assert_standard_normal, correlation, times, uniforms};
 use sdebnn::brownian::{BrownianPath, BrownianTree, LevyTree, PiecewiseLinear};
 use sdebnn::random::Stream;
-
-const SPANS: [(f64, f64, usize); 5] =
-    [(0.0, 1.0, 20), (0.0, 1.0, 1), (0.3, 7.1, 13), (2.0, 2.5, 7), (0.1, 0.1 + 1e-3, 3)];
 
 /// Samples of a law, and four standard errors of a correlation that is zero.
 const N: usize = 4000;
@@ -21,14 +18,6 @@ fn ask(path: &impl BrownianPath, from: f64, to: f64) -> (Vec<f64>, Vec<f64>) {
     let (mut w, mut h) = (vec![f64::NAN; path.dim()], vec![f64::NAN; path.dim()]);
     path.increment_and_area(from, to, &mut w, &mut h);
     (w, h)
-}
-
-fn times((t0, t1, cells): (f64, f64, usize), seed: u64) -> Vec<f64> {
-    let mut times = vec![t0, t1];
-    times.extend((1..cells).map(|i| t0 + (t1 - t0) * i as f64 / cells as f64));
-    times.extend((1..16).map(|i| t0 + (t1 - t0) * f64::from(i) / 16.0));
-    times.extend(uniforms(seed, 40).iter().map(|u| t0 + (t1 - t0) * u));
-    times
 }
 
 #[test]

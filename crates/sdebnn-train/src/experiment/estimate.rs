@@ -5,9 +5,9 @@ use sdebnn::controller::Controller;
 use sdebnn::model::SdeBnn;
 use sdebnn::random::Stream;
 
-use super::images::ImageSet;
+use super::images::{self, ImageSet};
 use super::run::AnyExperiment;
-use super::sequences::SequenceSet;
+use super::sequences::{self, SequenceSet};
 
 /// Images of the published sets: to train on, to test on.
 const MNIST: [f64; 2] = [60_000.0, 10_000.0];
@@ -58,7 +58,8 @@ impl AnyExperiment {
             },
             Self::Images(config) => {
                 let (shape, published) = match config.data.name {
-                    ImageSet::Mnist | ImageSet::Digits => (vec![1, 28, 28], MNIST),
+                    ImageSet::Mnist => (vec![1, 28, 28], MNIST),
+                    ImageSet::Digits => (vec![1, 28, 28], images::DRAWN.map(|count| count as f64)),
                     ImageSet::Cifar10 => (vec![3, 32, 32], CIFAR10),
                 };
                 let limits = [config.data.limit_train, config.data.limit_test];
@@ -77,7 +78,7 @@ impl AnyExperiment {
             Self::Sequences(config) => {
                 let data = &config.data;
                 let [files, frames] = match data.name {
-                    SequenceSet::Walks => [60.0, 200.0],
+                    SequenceSet::Walks => sequences::DRAWN.map(|count| count as f64),
                     SequenceSet::Walker2d | SequenceSet::Npy => WALKER2D,
                 };
                 let files = data.limit.map_or(files, |limit| limit as f64);

@@ -29,6 +29,19 @@ pub fn uniforms(seed: u64, len: usize) -> Vec<f64> {
     values
 }
 
+/// Spans of Brownian paths: `(t0, t1, cells)`.
+pub const SPANS: [(f64, f64, usize); 5] =
+    [(0.0, 1.0, 20), (0.0, 1.0, 1), (0.3, 7.1, 13), (2.0, 2.5, 7), (0.1, 0.1 + 1e-3, 3)];
+
+/// Times of a span `(t0, t1, cells)`: its ends, grid points, dyadic points of cells, and random ones.
+pub fn times((t0, t1, cells): (f64, f64, usize), seed: u64) -> Vec<f64> {
+    let mut times = vec![t0, t1];
+    times.extend((1..cells).map(|i| t0 + (t1 - t0) * i as f64 / cells as f64));
+    times.extend((1..64).map(|i| t0 + (t1 - t0) * f64::from(i) / 64.0));
+    times.extend(uniforms(seed, 60).iter().map(|u| t0 + (t1 - t0) * u));
+    times
+}
+
 /// Fails unless `found` is within `tolerance · max(1, |expected|)` of `expected`.
 #[track_caller]
 pub fn assert_close(found: f64, expected: f64, tolerance: f64, what: &str) {

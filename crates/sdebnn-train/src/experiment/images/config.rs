@@ -72,7 +72,7 @@ pub struct DataConfig {
 }
 
 /// Digits that are drawn if nothing else is said.
-const DRAWN: [usize; 2] = [6000, 1000];
+pub(in crate::experiment) const DRAWN: [usize; 2] = [6000, 1000];
 
 impl DataConfig {
     /// Reads (or draws) the images.

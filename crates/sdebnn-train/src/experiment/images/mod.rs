@@ -4,6 +4,7 @@ mod config;
 pub mod paper;
 mod task;
 
+pub(super) use config::DRAWN;
 pub use config::{DataConfig, ImageSet, ImagesConfig};
 
 use std::path::Path;

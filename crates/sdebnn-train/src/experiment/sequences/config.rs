@@ -101,7 +101,7 @@ fn test() -> f64 {
 }
 
 /// Walks that are drawn if nothing else is said, and their frames.
-const DRAWN: [usize; 2] = [60, 200];
+pub(in crate::experiment) const DRAWN: [usize; 2] = [60, 200];
 
 impl DataConfig {
     /// How sequences become windows.

@@ -6,6 +6,7 @@ pub mod gradient_norms;
 pub mod paper;
 mod task;
 
+pub(super) use config::DRAWN;
 pub use config::{DataConfig, RecurrentConfig, SequenceSet, SequencesConfig};
 pub use forecast::{Band, Forecast, ForecastOptions, forecast};
 
