@@ -4,7 +4,7 @@ use pulp::Simd;
 
 use crate::{
     element::Element,
-    elementary::{exp_of_product, exp_of_product_minus_one, log_one_plus},
+    elementary::{exp_of_product, exp_of_product_minus_one, log_one_plus, one_plus_exp_of_product},
 };
 
 /// A scalar function applied to every number: between the layers of a drift network, or as the squashing function `s` of the
@@ -97,8 +97,7 @@ struct SigmoidWeighted(f64);
 /// `sigmoid(slope x) = 1 / (1 + e^(-slope x))`.
 #[inline(always)]
 fn sigmoid<E: Element, S: Simd>(simd: S, x: E::Vector<S>, slope: f64) -> E::Vector<S> {
-    let one = E::splat(simd, E::ONE);
-    E::div(simd, one, E::add(simd, one, exp_of_product::<E, S>(simd, x, -slope, E::EXP_LIMIT)))
+    E::div(simd, E::splat(simd, E::ONE), one_plus_exp_of_product::<E, S>(simd, x, -slope, E::EXP_LIMIT))
 }
 
 impl<E: Element> Function<E> for SigmoidWeighted {

@@ -65,8 +65,8 @@ pub trait Element:
         then: Self::Vector<S>,
         otherwise: Self::Vector<S>,
     ) -> Self::Vector<S>;
-    /// `(n, 2ⁿ)` with `n` the integer nearest to `a`, for `|a|` within the range of exponents.
-    fn round_and_exp2<S: Simd>(simd: S, a: Self::Vector<S>) -> (Self::Vector<S>, Self::Vector<S>);
+    /// `(a b - n, 2ⁿ)` with `n` the integer nearest to `a b`, for `|a b|` within the range of exponents.
+    fn fraction_and_exp2<S: Simd>(simd: S, a: Self::Vector<S>, b: Self) -> (Self::Vector<S>, Self::Vector<S>);
     /// The sum of all lanes.
     fn sum<S: Simd>(simd: S, a: Self::Vector<S>) -> Self;
     /// Vectors as a slice of elements.
@@ -198,13 +198,12 @@ impl Element for f32 {
         &[1.0 / 15.0, 1.0 / 13.0, 1.0 / 11.0, 1.0 / 9.0, 1.0 / 7.0, 1.0 / 5.0, 1.0 / 3.0];
 
     #[inline(always)]
-    fn round_and_exp2<S: Simd>(simd: S, a: S::f32s) -> (S::f32s, S::f32s) {
-        // Adding 1.5·2²³ leaves the rounded integer in the low bits of the significand.
-        let magic = simd.splat_f32s(12_582_912.0);
-        let shifted = simd.add_f32s(a, magic);
-        let bits = simd.wrapping_dyn_shl_u32s(simd.transmute_u32s_f32s(shifted), simd.splat_u32s(23));
-        let bits = simd.add_u32s(bits, simd.splat_u32s(127 << 23));
-        (simd.sub_f32s(shifted, magic), simd.transmute_f32s_u32s(bits))
+    fn fraction_and_exp2<S: Simd>(simd: S, a: S::f32s, b: f32) -> (S::f32s, S::f32s) {
+        // Adding 1.5·2²³ + 127 leaves the rounded integer, as a biased exponent, in the low bits of the significand.
+        let (b, magic) = (simd.splat_f32s(b), simd.splat_f32s(12_582_912.0 + 127.0));
+        let shifted = simd.mul_add_e_f32s(a, b, magic);
+        let power = simd.wrapping_dyn_shl_u32s(simd.transmute_u32s_f32s(shifted), simd.splat_u32s(23));
+        (simd.mul_add_e_f32s(a, b, simd.sub_f32s(magic, shifted)), simd.transmute_f32s_u32s(power))
     }
 }
 
@@ -266,9 +265,10 @@ impl Element for f64 {
     ];
 
     #[inline(always)]
-    fn round_and_exp2<S: Simd>(simd: S, a: S::f64s) -> (S::f64s, S::f64s) {
-        let magic = simd.splat_f64s(6_755_399_441_055_744.0);
-        let n = simd.sub_f64s(simd.add_f64s(a, magic), magic);
+    fn fraction_and_exp2<S: Simd>(simd: S, a: S::f64s, b: f64) -> (S::f64s, S::f64s) {
+        let (b, magic) = (simd.splat_f64s(b), simd.splat_f64s(6_755_399_441_055_744.0));
+        let shifted = simd.mul_add_e_f64s(a, b, magic);
+        let (n, fraction) = (simd.sub_f64s(shifted, magic), simd.mul_add_e_f64s(a, b, simd.sub_f64s(magic, shifted)));
         // 64-bit shifts are not available everywhere. 1.5·2⁵² + (n + 1023)·2³² has the biased exponent in the low bits of its
         // upper half and zero in its lower half, where a 32-bit shift puts it in place.
         let biased = simd.splat_f64s(6_755_399_441_055_744.0 + 1023.0 * 4_294_967_296.0);
@@ -280,6 +280,6 @@ impl Element for f64 {
             let bits: u64 = bytemuck::cast(shifted);
             bytemuck::cast(bits << 20 & 0xFFF0_0000_0000_0000)
         };
-        (n, power)
+        (fraction, power)
     }
 }

@@ -6,26 +6,39 @@ use pulp::Simd;
 
 use crate::element::Element;
 
-/// `2ˣ` split as `2ⁿ (1 + p)`: with `x = n + f`, `|f| ≤ ½`, `p = 2ᶠ - 1`.
+/// `e^(factor x)` split as `2ⁿ (1 + f p)`, with `factor x / ln 2 = n + f`, `|f| ≤ ½`: returns `2ⁿ`, `f` and `p = (2ᶠ - 1) / f`. The
+/// exponent is limited to `±limit`, itself at most [`Element::EXP_LIMIT`].
 ///
-/// Keeping the parts apart gives both `2ˣ` and `2ˣ - 1` without cancellation. Callers fold `1 / ln 2` into the factors they
-/// have; for `2ˣ = eʸ`, the rounding of `x = y / ln 2` costs a relative error of `|y|` half-ulps.
+/// Keeping the parts apart gives the exponential, and 1 more or less, without cancellation and in as few operations as there are.
 #[inline(always)]
-fn exp2_parts<E: Element, S: Simd>(simd: S, x: E::Vector<S>) -> (E::Vector<S>, E::Vector<S>) {
-    let (n, power) = E::round_and_exp2(simd, x);
-    let f = E::sub(simd, x, n);
+fn exp_parts<E: Element, S: Simd>(simd: S, x: E::Vector<S>, factor: f64, limit: E) -> [E::Vector<S>; 3] {
+    let bounded = E::clamp(simd, x, E::from_f64(limit.to_f64() / factor.abs()));
+    let (f, power) = E::fraction_and_exp2(simd, bounded, E::from_f64(factor * LOG2_E));
     let mut polynomial = E::splat(simd, E::EXP2[0]);
     for &coefficient in &E::EXP2[1..] {
         polynomial = E::fma(simd, polynomial, f, E::splat(simd, coefficient));
     }
-    (power, E::mul(simd, f, polynomial))
+    [power, f, polynomial]
 }
 
-/// `e^(factor x)`, with the exponent limited to `±limit`, itself at most [`Element::EXP_LIMIT`].
+/// `e^(factor x)`, with the exponent limited to `±limit`.
 #[inline(always)]
 pub(crate) fn exp_of_product<E: Element, S: Simd>(simd: S, x: E::Vector<S>, factor: f64, limit: E) -> E::Vector<S> {
-    let (power, p) = exp2_parts::<E, S>(simd, base_two::<E, S>(simd, x, factor, limit));
-    E::fma(simd, power, p, power)
+    let [power, f, p] = exp_parts::<E, S>(simd, x, factor, limit);
+    E::mul(simd, power, E::fma(simd, f, p, E::splat(simd, E::ONE)))
+}
+
+/// `1 + e^(factor x)`, with the exponent limited to `±limit`.
+#[inline(always)]
+pub(crate) fn one_plus_exp_of_product<E: Element, S: Simd>(
+    simd: S,
+    x: E::Vector<S>,
+    factor: f64,
+    limit: E,
+) -> E::Vector<S> {
+    let one = E::splat(simd, E::ONE);
+    let [power, f, p] = exp_parts::<E, S>(simd, x, factor, limit);
+    E::fma(simd, power, E::fma(simd, f, p, one), one)
 }
 
 /// `e^(factor x) - 1`, with the exponent limited to `±limit`, without cancellation near 0.
@@ -36,15 +49,8 @@ pub(crate) fn exp_of_product_minus_one<E: Element, S: Simd>(
     factor: f64,
     limit: E,
 ) -> E::Vector<S> {
-    let (power, p) = exp2_parts::<E, S>(simd, base_two::<E, S>(simd, x, factor, limit));
-    E::fma(simd, power, p, E::sub(simd, power, E::splat(simd, E::ONE)))
-}
-
-/// `factor x / ln 2`, limited to `±limit / ln 2`.
-#[inline(always)]
-fn base_two<E: Element, S: Simd>(simd: S, x: E::Vector<S>, factor: f64, limit: E) -> E::Vector<S> {
-    let scaled = E::mul(simd, x, E::splat(simd, E::from_f64(factor * LOG2_E)));
-    E::clamp(simd, scaled, E::from_f64(limit.to_f64() * LOG2_E))
+    let [power, f, p] = exp_parts::<E, S>(simd, x, factor, limit);
+    E::fma(simd, power, E::mul(simd, f, p), E::sub(simd, power, E::splat(simd, E::ONE)))
 }
 
 /// `ln(1 + u)` for `0 ≤ u ≤ 1`, as `2 artanh(u / (2 + u))`.
