@@ -129,20 +129,31 @@ impl<E: Element, S: Simd> Contraction<'_, E, S> {
     }
 
     fn all_pixels<const P: usize>(&mut self, simd: S) {
+        let (weights, strides) = match self.weights {
+            Weights::Packed(weights) => (weights, None),
+            Weights::InPlace(weights, strides) => (weights, Some(strides)),
+        };
         for (index, class) in self.geometry.classes.iter().enumerate() {
             let bias =
                 if self.bias.is_empty() { &[] } else { &self.bias[index * self.channels[1]..][..self.channels[1]] };
-            for batch in class.pixels.chunks(FINISHED_TOGETHER) {
-                let (groups, rest) = batch.as_chunks::<P>();
-                for pixels in groups {
-                    self.pixel_group(simd, class, bias, pixels);
-                }
-                for pixel in rest.as_chunks::<1>().0 {
-                    self.pixel_group(simd, class, bias, pixel);
-                }
+            for pixels in class.pixels.chunks(FINISHED_TOGETHER) {
+                // Contraction and finish are separate functions: together, the constants of an activation take registers
+                // from the sums.
+                simd.vectorize(Sums::<E, S, P> {
+                    simd,
+                    runs: &class.runs,
+                    taps: self.geometry.taps,
+                    pixels,
+                    channels: self.channels,
+                    input: self.input,
+                    weights,
+                    strides,
+                    bias,
+                    output: self.output,
+                });
                 simd.vectorize(FinishPixels::<E, S> {
                     simd,
-                    pixels: batch,
+                    pixels,
                     channels: self.channels[1],
                     output: self.output,
                     finish: &mut self.finish,
@@ -150,35 +161,14 @@ impl<E: Element, S: Simd> Contraction<'_, E, S> {
             }
         }
     }
-
-    /// All channels of a few pixels of one class. Contraction and finish are separate functions: together, the constants of
-    /// an activation take registers from the sums.
-    fn pixel_group<const P: usize>(&mut self, simd: S, class: &PixelClass, bias: &[E], pixels: &[(usize, usize); P]) {
-        let (weights, strides) = match self.weights {
-            Weights::Packed(weights) => (weights, None),
-            Weights::InPlace(weights, strides) => (weights, Some(strides)),
-        };
-        simd.vectorize(Group::<E, S, P> {
-            simd,
-            runs: &class.runs,
-            taps: self.geometry.taps,
-            pixels,
-            channels: self.channels,
-            input: self.input,
-            weights,
-            strides,
-            bias,
-            output: self.output,
-        });
-    }
 }
 
-/// The contraction for `P` pixels that see the same taps.
-struct Group<'a, E: Element, S: Simd, const P: usize> {
+/// The contraction for pixels that see the same taps, `P` at a time.
+struct Sums<'a, E: Element, S: Simd, const P: usize> {
     simd: S,
     runs: &'a [Run],
     taps: usize,
-    pixels: &'a [(usize, usize); P],
+    pixels: &'a [(usize, usize)],
     channels: [usize; 2],
     input: &'a [E::Vector<S>],
     weights: &'a [E],
@@ -188,7 +178,7 @@ struct Group<'a, E: Element, S: Simd, const P: usize> {
     output: &'a mut [E::Vector<S>],
 }
 
-impl<E: Element, S: Simd, const P: usize> WithSimd for Group<'_, E, S, P> {
+impl<E: Element, S: Simd, const P: usize> WithSimd for Sums<'_, E, S, P> {
     type Output = ();
     #[inline(always)]
     fn with_simd<T: Simd>(mut self, _: T) {
@@ -211,40 +201,54 @@ impl<E: Element, S: Simd, const P: usize> WithSimd for Group<'_, E, S, P> {
     }
 }
 
-impl<E: Element, S: Simd, const P: usize> Group<'_, E, S, P> {
+impl<E: Element, S: Simd, const P: usize> Sums<'_, E, S, P> {
     /// `Q` output channels from `first` on.
     #[inline(always)]
     fn block<const Q: usize>(&mut self, first: usize) {
-        let [inputs, outputs] = self.channels;
-        let simd = self.simd;
-        let mut sums = [[E::splat(simd, E::ZERO); Q]; P];
+        let mut bias = [E::splat(self.simd, E::ZERO); Q];
         if !self.bias.is_empty() {
-            for q in 0..Q {
-                let bias = E::splat(simd, self.bias[first + q]);
-                for row in &mut sums {
-                    row[q] = bias;
-                }
+            for (to, &bias) in bias.iter_mut().zip(&self.bias[first..first + Q]) {
+                *to = E::splat(self.simd, bias);
             }
         }
+        let (groups, rest) = self.pixels.as_chunks::<P>();
+        for pixels in groups {
+            self.group(first, bias, pixels);
+        }
+        for pixel in rest.as_chunks::<1>().0 {
+            self.group(first, bias, pixel);
+        }
+    }
+
+    /// `Q` output channels of `G` pixels.
+    #[inline(always)]
+    fn group<const G: usize, const Q: usize>(
+        &mut self,
+        first: usize,
+        bias: [E::Vector<S>; Q],
+        pixels: &[(usize, usize); G],
+    ) {
+        let [inputs, outputs] = self.channels;
+        let mut sums = [bias; G];
         for run in self.runs {
-            let mut from = [0; P];
-            for p in 0..P {
-                from[p] = self.pixels[p].0.wrapping_add_signed(run.offset) * inputs;
+            let mut from = [0; G];
+            for p in 0..G {
+                from[p] = pixels[p].0.wrapping_add_signed(run.offset) * inputs;
             }
             let length = run.length * inputs;
             match self.strides {
                 None => {
                     let weight = first * self.taps * inputs + run.tap * inputs * Q;
-                    self.run::<Q>(&mut sums, from, length, weight, Q, 1);
+                    self.run(&mut sums, from, length, weight, Q, 1);
                 }
                 Some(strides) => {
                     let weight = first * strides.output + run.tap * strides.tap;
-                    self.run::<Q>(&mut sums, from, length, weight, strides.input, strides.output);
+                    self.run(&mut sums, from, length, weight, strides.input, strides.output);
                 }
             }
         }
-        for p in 0..P {
-            let to = self.pixels[p].1 * outputs + first;
+        for p in 0..G {
+            let to = pixels[p].1 * outputs + first;
             self.output[to..to + Q].copy_from_slice(&sums[p]);
         }
     }
@@ -252,10 +256,10 @@ impl<E: Element, S: Simd, const P: usize> Group<'_, E, S, P> {
     /// All input channels under a run of taps, `length` together: pixels at `from`, weights from `weight` on with the given
     /// distances.
     #[inline(always)]
-    fn run<const Q: usize>(
+    fn run<const G: usize, const Q: usize>(
         &self,
-        sums: &mut [[E::Vector<S>; Q]; P],
-        from: [usize; P],
+        sums: &mut [[E::Vector<S>; Q]; G],
+        from: [usize; G],
         length: usize,
         mut weight: usize,
         input: usize,
@@ -263,8 +267,8 @@ impl<E: Element, S: Simd, const P: usize> Group<'_, E, S, P> {
     ) {
         let simd = self.simd;
         for c in 0..length {
-            let mut x = [sums[0][0]; P];
-            for p in 0..P {
+            let mut x = [sums[0][0]; G];
+            for p in 0..G {
                 debug_assert!(from[p] + c < self.input.len());
                 // SAFETY: the geometry links only pixels of the input image, whose length `check` has compared.
                 x[p] = unsafe { *self.input.get_unchecked(from[p] + c) };
@@ -273,7 +277,7 @@ impl<E: Element, S: Simd, const P: usize> Group<'_, E, S, P> {
                 debug_assert!(weight + q * output < self.weights.len());
                 // SAFETY: the indices are below the extents for which `check` has compared the number of weights.
                 let w = E::splat(simd, unsafe { *self.weights.get_unchecked(weight + q * output) });
-                for p in 0..P {
+                for p in 0..G {
                     sums[p][q] = E::fma(simd, x[p], w, sums[p][q]);
                 }
             }
