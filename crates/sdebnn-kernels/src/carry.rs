@@ -8,7 +8,7 @@ use crate::{
     buffer::Buffer,
     dynamics::{DriftOutput, Field, FieldAdjoint, Injection, recalls, remembers},
     element::Element,
-    elementwise::{Accumulate, Add, Axpy},
+    elementwise::{Accumulate, Add, Axpy, Settle},
     network::{FoldedWeights, Network, StageWeights, Workspace},
     problem::Problem,
     tape::{Slots, TapePlan},
@@ -60,8 +60,10 @@ pub(crate) struct TileMemory<E> {
     stage: Buffer<E>,
     /// The next state while it is summed up; in the backward pass, the gradient of a stage's state.
     sum: Buffer<E>,
-    /// The field; in the backward pass, its gradient.
+    /// The field, or what follows from it; in the backward pass, the next `sum`.
     field: Buffer<E>,
+    /// In the backward pass, the gradient of a field with two parts.
+    mixed: Buffer<E>,
     /// Output of the drift network.
     drift: Buffer<E>,
     /// `h_temp`.
@@ -81,6 +83,7 @@ impl<E: Element> TileMemory<E> {
             stage: state(),
             sum: state(),
             field: state(),
+            mixed: if backward { state() } else { Buffer::new(0) },
             drift: Buffer::new(elements),
             remembered: Buffer::new(elements),
             scale: Buffer::new(groups * lanes),
@@ -125,8 +128,8 @@ pub(crate) fn carry<E: Element, S: Simd>(simd: S, tile: Carry<'_, E>) {
         if let Some((plan, tape)) = &mut tape {
             plan.state_mut(tape, step).copy_from_slice(&memory.state);
         }
-        memory.sum.copy_from_slice(&memory.state);
         let dt = call.step_length(step);
+        let mut summed = false;
         for stage in 0..stages {
             let evaluation = step * stages + stage;
             let factor = call.factor(evaluation);
@@ -145,6 +148,13 @@ pub(crate) fn carry<E: Element, S: Simd>(simd: S, tile: Carry<'_, E>) {
             if let Some(first) = &mut first {
                 first.drift.copy_from_slice(drift);
             }
+            // Where only one thing follows from the field, that is computed at once.
+            let to_stage = (stage + 1 < stages).then(|| dt * method.node(stage + 1));
+            let to_sum = Some(dt * method.weight(stage)).filter(|&factor| factor != 0.0);
+            let only = match (to_stage, to_sum) {
+                (Some(factor), None) | (None, Some(factor)) if first.is_none() && !summed => Some(factor),
+                _ => None,
+            };
             Field {
                 dynamics,
                 injection: Injection::new(dynamics, evaluation, factor, &memory.remembered),
@@ -152,21 +162,28 @@ pub(crate) fn carry<E: Element, S: Simd>(simd: S, tile: Carry<'_, E>) {
                 scale: &memory.scale,
                 state,
                 drift: DriftOutput::Fresh(drift),
-                field: &mut memory.field,
+                step: only.map(|factor| (&memory.state[..], factor)),
+                to: &mut memory.field,
             }
             .run(simd);
             if let Some(first) = first.take() {
                 first.field.copy_from_slice(&memory.field);
             }
-            if stage + 1 < stages {
-                let factor = dt * method.node(stage + 1);
-                let (to, direction) = (&mut memory.stage, &memory.field);
-                Axpy { to, base: Some(&memory.state), factor, direction }.run(simd);
+            if only.is_some() {
+                let to = if to_stage.is_some() { &mut memory.stage } else { &mut memory.sum };
+                std::mem::swap(&mut memory.field, to);
+            } else {
+                let (base, direction) = (Some(&memory.state[..]), &memory.field);
+                if let Some(factor) = to_stage {
+                    Axpy { to: &mut memory.stage, base, factor, direction }.run(simd);
+                }
+                match to_sum {
+                    Some(factor) if summed => Accumulate { to: &mut memory.sum, factor, direction }.run(simd),
+                    Some(factor) => Axpy { to: &mut memory.sum, base, factor, direction }.run(simd),
+                    None => {}
+                }
             }
-            if method.weight(stage) != 0.0 {
-                let factor = dt * method.weight(stage);
-                Accumulate { to: &mut memory.sum, factor, direction: &memory.field }.run(simd);
-            }
+            summed |= to_sum.is_some();
         }
         std::mem::swap(&mut memory.state, &mut memory.sum);
     }
@@ -219,7 +236,8 @@ fn attempt<E: Element, S: Simd>(simd: S, tile: Attempt<'_, E>) {
                 scale: &memory.scale,
                 state: &start,
                 drift: DriftOutput::Fresh(&mut first.drift),
-                field: &mut first.field,
+                step: None,
+                to: &mut first.field,
             }
             .run(simd);
         }
@@ -240,7 +258,8 @@ fn attempt<E: Element, S: Simd>(simd: S, tile: Attempt<'_, E>) {
         scale: &memory.scale,
         state: &memory.stage,
         drift: DriftOutput::Fresh(&mut memory.drift),
-        field: &mut memory.field,
+        step: None,
+        to: &mut memory.field,
     }
     .run(simd);
     Axpy { to: other, base: Some(&start), factor: dt * method.weight(0), direction: &first.field }.run(simd);
@@ -297,11 +316,15 @@ pub(crate) fn carry_back<E: Element, S: Simd>(simd: S, tile: CarryBack<'_, E>) {
     let stages = method.stages();
     let elements = memory.drift.len();
     let parameters = call.network.parameters;
+    // Whether a stage before the last has a share in the end of a step.
+    let shared = (1..stages).any(|stage| method.weight(stage - 1) != 0.0);
     for step in steps.clone().rev() {
         let dt = call.step_length(before + step);
         let first = plan.state(tape, step);
-        // The next state's gradient is needed by every stage while the stages add to it.
-        memory.state.copy_from_slice(&adjoint.state);
+        if shared {
+            // The gradient of the step's end is needed by every stage while the stages add to it.
+            memory.state.copy_from_slice(&adjoint.state);
+        }
         for stage in (0..stages).rev() {
             let evaluation = step * stages + stage;
             // Of the whole solve; the tape counts from its own first evaluation.
@@ -324,20 +347,27 @@ pub(crate) fn carry_back<E: Element, S: Simd>(simd: S, tile: CarryBack<'_, E>) {
                     scale: &memory.scale,
                     state: first,
                     drift: DriftOutput::Kept(plan.drift(tape, evaluation - 1)),
-                    field: &mut memory.field,
+                    step: Some((first, dt * method.node(stage))),
+                    to: &mut memory.stage,
                 }
                 .run(simd);
-                let factor = dt * method.node(stage);
-                Axpy { to: &mut memory.stage, base: Some(first), factor, direction: &memory.field }.run(simd);
             }
             let state = if stage == 0 { first } else { &memory.stage };
 
-            let factor_of_step = dt * method.weight(stage);
-            Axpy { to: &mut memory.field, base: None, factor: factor_of_step, direction: &memory.state }.run(simd);
-            if stage + 1 < stages {
-                let factor = dt * method.node(stage + 1);
-                Accumulate { to: &mut memory.field, factor, direction: &memory.sum }.run(simd);
-            }
+            // Of the field, from the step's end and from the next stage: up to a factor, if from one of them alone.
+            let from_end = dt * method.weight(stage);
+            let (field_gradient, field_factor) = if stage + 1 == stages {
+                (&adjoint.state, from_end)
+            } else {
+                let from_stage = dt * method.node(stage + 1);
+                if from_end == 0.0 {
+                    (&memory.sum, from_stage)
+                } else {
+                    Axpy { to: &mut memory.mixed, base: None, factor: from_end, direction: &memory.state }.run(simd);
+                    Accumulate { to: &mut memory.mixed, factor: from_stage, direction: &memory.sum }.run(simd);
+                    (&memory.mixed, 1.0)
+                }
+            };
             adjoint.xi += FieldAdjoint {
                 dynamics,
                 injection,
@@ -345,12 +375,14 @@ pub(crate) fn carry_back<E: Element, S: Simd>(simd: S, tile: CarryBack<'_, E>) {
                 scale: &memory.scale,
                 state,
                 drift,
-                field_gradient: &memory.field,
-                state_gradient: &mut memory.sum,
+                field_gradient,
+                factor: field_factor,
+                state_gradient: &mut memory.field,
                 drift_gradient: &mut memory.network.gradients[0][..elements],
                 remembered_gradient: &mut adjoint.remembered,
             }
             .run(simd);
+            std::mem::swap(&mut memory.field, &mut memory.sum);
 
             Axpy { to: &mut memory.network.inputs[0], base: None, factor, direction: &state[..elements] }.run(simd);
             let place = evaluation - steps.start * stages;
@@ -364,14 +396,22 @@ pub(crate) fn carry_back<E: Element, S: Simd>(simd: S, tile: CarryBack<'_, E>) {
                 }
             }
 
-            let h = &mut memory.network.gradients[0][..elements];
-            Accumulate { to: h, factor: 1.0, direction: &memory.sum[..elements] }.run(simd);
-            if remembers(dynamics, whole) {
-                Accumulate { to: h, factor: 1.0, direction: &adjoint.remembered }.run(simd);
-                adjoint.remembered.fill(E::ZERO);
+            let (x, m) = memory.sum.split_at_mut(elements);
+            let (total_x, total_m) = adjoint.state.split_at_mut(elements);
+            if matches!(injection, Injection::Outside(_)) {
+                Accumulate { to: &mut memory.network.gradients[0][..elements], factor: 1.0, direction: x }.run(simd);
             }
-            Axpy { to: &mut memory.sum[..elements], base: None, factor, direction: h }.run(simd);
-            Accumulate { to: &mut adjoint.state, factor: 1.0, direction: &memory.sum }.run(simd);
+            // The last evaluation may have stored what nothing uses.
+            let used = remembers(dynamics, whole) && whole + 1 < call.problem.evaluations();
+            Settle {
+                gradient: &memory.network.gradients[0][..elements],
+                other: used.then_some(&*adjoint.remembered),
+                factor,
+                to: x,
+                total: total_x,
+            }
+            .run(simd);
+            Accumulate { to: total_m, factor: 1.0, direction: m }.run(simd);
         }
     }
 }

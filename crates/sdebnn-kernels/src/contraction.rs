@@ -6,7 +6,7 @@ use pulp::{Simd, WithSimd};
 use crate::{
     activation::{self, Activation, Function, WithFunction},
     element::Element,
-    geometry::{Geometry, PixelClass, Run},
+    geometry::{Geometry, Run},
 };
 
 /// Where the weight of (output channel, input channel, tap) lies in a flat slice.

@@ -69,8 +69,10 @@ pub(crate) struct Field<'a, E: Element> {
     /// `[component][group][feature]`
     pub(crate) state: &'a [E],
     pub(crate) drift: DriftOutput<'a, E>,
-    /// Receives the field, in the layout of the state.
-    pub(crate) field: &'a mut [E],
+    /// Where a step along the field starts and how long it is: what is asked for is its end, not the field.
+    pub(crate) step: Option<(&'a [E], f64)>,
+    /// Receives the field or the end of the step, in the layout of the state.
+    pub(crate) to: &'a mut [E],
 }
 
 impl<E: Element> Field<'_, E> {
@@ -91,13 +93,11 @@ impl<E: Element> WithSimd for Field<'_, E> {
                     DriftOutput::Fresh(drift) => E::vectors::<S>(drift),
                     DriftOutput::Kept(drift) => E::vectors::<S>(drift),
                 };
-                let field = E::vectors_mut::<S>(self.field);
+                let mut to = Along::<E, S>::new(simd, self.step, self.to);
                 let features = drift.len() / scale.len();
-                for ((drift, field), &scale) in
-                    drift.chunks_exact(features).zip(field.chunks_exact_mut(features)).zip(scale)
-                {
-                    for (&f, k) in drift.iter().zip(field) {
-                        *k = E::mul(simd, scale, f);
+                for (group, &scale) in scale.iter().enumerate() {
+                    for i in group * features..(group + 1) * features {
+                        to.put(i, E::mul(simd, scale, drift[i]));
                     }
                 }
             }
@@ -112,44 +112,65 @@ impl<E: Element, S: Simd> WithFunction<E> for NesterovField<'_, E, S> {
     type Output = ();
     #[inline(always)]
     fn with_function<F: Function<E>>(self, s: F) {
-        let Self(simd, Field { injection, xi, scale, state, drift, field, .. }) = self;
+        let Self(simd, Field { injection, xi, scale, state, drift, step, to, .. }) = self;
         let scale = E::vectors::<S>(scale);
         let (x, m) = E::vectors::<S>(state).split_at(state.len() / 2 / E::lanes::<S>());
-        let (dx, dm) = E::vectors_mut::<S>(field).split_at_mut(m.len());
+        let mut to = Along::<E, S>::new(simd, step, to);
         let features = m.len() / scale.len();
         let splat = |value: f64| E::splat(simd, E::from_f64(value));
-        // First s(argument), into dm; then what is left to do.
-        match drift {
-            DriftOutput::Kept(kept) => {
-                for (dm, &kept) in dm.iter_mut().zip(E::vectors::<S>(kept)) {
-                    *dm = s.restore(simd, kept).0;
-                }
-            }
-            DriftOutput::Fresh(drift) => {
-                let drift = E::vectors_mut::<S>(drift);
-                if let Injection::Inside(remembered) = injection {
-                    let xi = splat(xi);
-                    for (f, &h) in drift.iter_mut().zip(E::vectors::<S>(remembered)) {
-                        *f = E::fma(simd, xi, h, *f);
-                    }
-                }
-                for (dm, f) in dm.iter_mut().zip(drift) {
-                    *dm = s.value(simd, *f);
-                    *f = s.keep::<S>(*f, *dm);
-                }
-            }
-        }
         let outside = match injection {
             Injection::Outside(factor) => splat(-xi * factor),
             Injection::None | Injection::Inside(_) => splat(0.0),
         };
+        let mut drift = match drift {
+            DriftOutput::Kept(kept) => Err(E::vectors::<S>(kept)),
+            DriftOutput::Fresh(drift) => Ok(E::vectors_mut::<S>(drift)),
+        };
+        let (xi, remembered) = match injection {
+            Injection::Inside(remembered) => (splat(xi), E::vectors::<S>(remembered)),
+            Injection::None | Injection::Outside(_) => (splat(0.0), &[][..]),
+        };
         for (group, &scale) in scale.iter().enumerate() {
             for i in group * features..(group + 1) * features {
-                let rate = E::sub(simd, E::mul(simd, outside, x[i]), E::add(simd, m[i], dm[i]));
-                dx[i] = E::mul(simd, scale, s.value(simd, m[i]));
-                dm[i] = E::mul(simd, scale, rate);
+                let pull = match &mut drift {
+                    Err(kept) => s.restore(simd, kept[i]).0,
+                    Ok(drift) => {
+                        let argument = remembered.get(i).map_or(drift[i], |&h| E::fma(simd, xi, h, drift[i]));
+                        let value = s.value(simd, argument);
+                        drift[i] = s.keep::<S>(argument, value);
+                        value
+                    }
+                };
+                let rate = E::sub(simd, E::mul(simd, outside, x[i]), E::add(simd, m[i], pull));
+                to.put(i, E::mul(simd, scale, s.value(simd, m[i])));
+                to.put(m.len() + i, E::mul(simd, scale, rate));
             }
         }
+    }
+}
+
+/// Where the numbers of a field go: as they are, or as a step along it.
+struct Along<'a, E: Element, S: Simd> {
+    simd: S,
+    start: &'a [E::Vector<S>],
+    length: E::Vector<S>,
+    to: &'a mut [E::Vector<S>],
+}
+
+impl<'a, E: Element, S: Simd> Along<'a, E, S> {
+    #[inline(always)]
+    fn new(simd: S, step: Option<(&'a [E], f64)>, to: &'a mut [E]) -> Self {
+        let (start, length) = step.unwrap_or((&[], 0.0));
+        let length = E::splat(simd, E::from_f64(length));
+        Self { simd, start: E::vectors::<S>(start), length, to: E::vectors_mut::<S>(to) }
+    }
+
+    #[inline(always)]
+    fn put(&mut self, i: usize, rate: E::Vector<S>) {
+        self.to[i] = match self.start.get(i) {
+            Some(&start) => E::fma(self.simd, self.length, rate, start),
+            None => rate,
+        };
     }
 }
 
@@ -162,14 +183,15 @@ pub(crate) struct FieldAdjoint<'a, E: Element> {
     pub(crate) state: &'a [E],
     /// What was kept of the drift network's output.
     pub(crate) drift: &'a [E],
-    /// Gradient of the field, in the layout of the state.
+    /// Gradient of the field, in the layout of the state, up to a factor.
     pub(crate) field_gradient: &'a [E],
-    /// Receives the gradient of the state, except for what passes through the drift network; its first component is left in
-    /// units of `h`.
+    pub(crate) factor: f64,
+    /// Receives the gradient of the state, except for what passes through the drift network. Its first component, in units of `h`, is
+    /// written only for [`Injection::Outside`], and none of it for first-order dynamics: it is zero there.
     pub(crate) state_gradient: &'a mut [E],
     /// Receives the gradient of the drift network's output.
     pub(crate) drift_gradient: &'a mut [E],
-    /// Gradient of `h_temp`, added to.
+    /// Receives the gradient of `h_temp` for [`Injection::Inside`].
     pub(crate) remembered_gradient: &'a mut [E],
 }
 
@@ -189,12 +211,12 @@ impl<E: Element> WithSimd for FieldAdjoint<'_, E> {
                 let scale = E::vectors::<S>(self.scale);
                 let field_gradient = E::vectors::<S>(self.field_gradient);
                 let drift_gradient = E::vectors_mut::<S>(self.drift_gradient);
-                E::vectors_mut::<S>(self.state_gradient).fill(E::splat(simd, E::ZERO));
+                let factor = E::splat(simd, E::from_f64(self.factor));
                 let features = field_gradient.len() / scale.len();
                 let groups = field_gradient.chunks_exact(features).zip(drift_gradient.chunks_exact_mut(features));
                 for ((from, to), &scale) in groups.zip(scale) {
                     for (&k, f) in from.iter().zip(to) {
-                        *f = E::mul(simd, scale, k);
+                        *f = E::mul(simd, scale, E::mul(simd, factor, k));
                     }
                 }
                 0.0
@@ -224,24 +246,28 @@ impl<E: Element, S: Simd> WithFunction<E> for NesterovAdjoint<'_, E, S> {
             Injection::Inside(remembered) => E::vectors::<S>(remembered),
             Injection::None | Injection::Outside(_) => &[],
         };
-        let (outside, factor) = match adjoint.injection {
-            Injection::Outside(factor) => (xi, splat(factor)),
-            Injection::None | Injection::Inside(_) => (zero, zero),
+        let outside = match adjoint.injection {
+            Injection::Outside(factor) => Some(splat(factor)),
+            Injection::None | Injection::Inside(_) => None,
         };
+        let factor = splat(adjoint.factor);
         let mut xi_gradient = zero;
         for (group, &scale) in scale.iter().enumerate() {
             for i in group * features..(group + 1) * features {
                 let (_, slope) = s.restore(simd, drift[i]);
                 let (_, slope_m) = s.value_and_slope(simd, m[i]);
                 // The field has -m - s(argument) - ξ h: `pull` is the gradient of each of these terms' opposite.
-                let pull = E::mul(simd, scale, E::sub(simd, zero, field_m[i]));
+                let pull = E::mul(simd, scale, E::sub(simd, zero, E::mul(simd, factor, field_m[i])));
+                let push = E::mul(simd, scale, E::mul(simd, factor, field_x[i]));
                 let grad_argument = E::mul(simd, pull, slope);
-                grad_m[i] = E::fma(simd, E::mul(simd, scale, field_x[i]), slope_m, pull);
-                grad_h[i] = E::mul(simd, outside, pull);
+                grad_m[i] = E::fma(simd, push, slope_m, pull);
                 grad_drift[i] = grad_argument;
-                xi_gradient = E::fma(simd, E::mul(simd, factor, x[i]), pull, xi_gradient);
+                if let Some(factor) = outside {
+                    grad_h[i] = E::mul(simd, xi, pull);
+                    xi_gradient = E::fma(simd, E::mul(simd, factor, x[i]), pull, xi_gradient);
+                }
                 if let Some(&h) = remembered.get(i) {
-                    grad_remembered[i] = E::fma(simd, xi, grad_argument, grad_remembered[i]);
+                    grad_remembered[i] = E::mul(simd, xi, grad_argument);
                     xi_gradient = E::fma(simd, h, grad_argument, xi_gradient);
                 }
             }

@@ -106,6 +106,37 @@ impl<E: Element> WithSimd for Accumulate<'_, E> {
     }
 }
 
+/// `to = factor · (gradient + other)`, `total += to`.
+pub(crate) struct Settle<'a, E: Element> {
+    pub(crate) gradient: &'a [E],
+    pub(crate) other: Option<&'a [E]>,
+    pub(crate) factor: f64,
+    pub(crate) to: &'a mut [E],
+    pub(crate) total: &'a mut [E],
+}
+
+impl<E: Element> Settle<'_, E> {
+    /// Runs with the target features of `simd`.
+    pub(crate) fn run<S: Simd>(self, simd: S) {
+        simd.vectorize(self);
+    }
+}
+
+impl<E: Element> WithSimd for Settle<'_, E> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let factor = E::splat(simd, E::from_f64(self.factor));
+        let other = E::vectors::<S>(self.other.unwrap_or(&[]));
+        let to = E::vectors_mut::<S>(self.to).iter_mut().zip(E::vectors_mut::<S>(self.total));
+        for (i, ((to, total), &gradient)) in to.zip(E::vectors::<S>(self.gradient)).enumerate() {
+            let sum = other.get(i).map_or(gradient, |&other| E::add(simd, gradient, other));
+            *to = E::mul(simd, factor, sum);
+            *total = E::add(simd, *total, *to);
+        }
+    }
+}
+
 /// `to += from`, for slices of any length.
 pub(crate) struct Add<'a, E: Element> {
     pub(crate) to: &'a mut [E],
