@@ -4,8 +4,8 @@
 //! [`Purpose`], and two indices of that purpose. Different places have different keys, so no source ever shares numbers
 //! with another, and nothing depends on the order in which places are visited.
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
+use chacha20::ChaCha8Rng;
+use chacha20::rand_core::{Rng, SeedableRng};
 
 /// What random numbers are for, and what the two indices count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@
 
 use std::sync::LazyLock;
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
+use chacha20::ChaCha8Rng;
+use chacha20::rand_core::{Rng, SeedableRng};
 
 /// Where in a stream the keys of its children lie: far behind any number that is drawn from it.
 const CHILD_KEYS: u128 = 1 << 60;
@@ -53,9 +53,9 @@ impl Stream {
 
     /// Fills `out` with standard normal numbers.
     pub fn fill_normal(&self, node: u64, out: &mut [f64]) {
-        let mut source = self.source(node);
+        let (mut source, ziggurat) = (self.source(node), &*ZIGGURAT);
         for value in out {
-            *value = ZIGGURAT.draw(&mut source);
+            *value = ziggurat.draw(&mut source);
         }
     }
 
@@ -74,7 +74,8 @@ impl Stream {
 /// The centre of one of 2^52 equal cells of (0, 1), so that neither end is ever drawn.
 fn open_unit(bits: u64) -> f64 {
     const CELL: f64 = 1.0 / (1u64 << 52) as f64;
-    ((bits >> 12) as f64 + 0.5) * CELL
+    // 52 bits are a signed number too, which converts in one instruction.
+    ((bits >> 12) as i64 as f64 + 0.5) * CELL
 }
 
 /// Layers of the ziggurat, where its tail begins, and the area of each layer.
@@ -104,24 +105,26 @@ impl Ziggurat {
         Self { ends, heights: ends.map(density) }
     }
 
+    #[inline(always)]
     fn draw(&self, source: &mut ChaCha8Rng) -> f64 {
-        loop {
-            // The low bits choose the layer, the high ones the place in it.
-            let bits = source.next_u64();
-            let layer = (bits & (LAYERS as u64 - 1)) as usize;
-            let place = 2.0 * open_unit(bits) - 1.0;
-            let x = place * self.ends[layer];
-            if x.abs() < self.ends[layer + 1] {
-                return x;
-            }
-            if layer == 0 {
-                return Self::draw_tail(source).copysign(place);
-            }
-            let [low, high] = [self.heights[layer], self.heights[layer + 1]];
-            if low + (high - low) * open_unit(source.next_u64()) < libm::exp(-0.5 * x * x) {
-                return x;
-            }
+        // The low bits choose the layer, the high ones the place in it.
+        let bits = source.next_u64();
+        let layer = (bits & (LAYERS as u64 - 1)) as usize;
+        let place = 2.0 * open_unit(bits) - 1.0;
+        let x = place * self.ends[layer];
+        if x.abs() < self.ends[layer + 1] { x } else { self.draw_outside(source, layer, place) }
+    }
+
+    /// What is drawn where a layer may reach beyond the density: out of line, as one number in eighty is.
+    #[cold]
+    #[inline(never)]
+    fn draw_outside(&self, source: &mut ChaCha8Rng, layer: usize, place: f64) -> f64 {
+        if layer == 0 {
+            return Self::draw_tail(source).copysign(place);
         }
+        let x = place * self.ends[layer];
+        let [low, high] = [self.heights[layer], self.heights[layer + 1]];
+        if low + (high - low) * open_unit(source.next_u64()) < libm::exp(-0.5 * x * x) { x } else { self.draw(source) }
     }
 
     /// A number beyond [`TAIL`], by Marsaglia's method.

@@ -2,7 +2,7 @@
 
 mod adaptive;
 
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::{DType, ElementConversion, Tensor, TensorData};
 use rayon::prelude::*;
 
 use crate::brownian::BrownianPath;
@@ -10,7 +10,7 @@ use crate::controller::{Attempt, Controller, SolverConfig};
 use crate::drift::Drift;
 use crate::dynamics::{Dynamics, Memory, State};
 use crate::error::{Component, SolveError};
-use crate::fused::{self, Kernel, SequenceCall, SequenceTensors};
+use crate::fused::{self, Kernel, Real, SequenceCall, SequenceTensors};
 use crate::joint::{Joint, Weights, is_finite};
 use crate::method::Tableau;
 use crate::mlp::Mlp;
@@ -286,39 +286,39 @@ impl Problem<'_> {
 
     /// The rows of noise of all samples over every interval of a grid, `[steps · increments, samples, moving]`.
     fn noise_of_grid<P: BrownianPath>(&self, tableau: &Tableau, paths: &[P], grid: &[f64]) -> Tensor<3> {
-        let rows = (grid.len() - 1) * tableau.increments();
-        let numbers = self.noise_numbers(tableau, paths, grid);
-        let data = TensorData::new(numbers, [rows, paths.len(), self.partition.moving()]);
+        let shape = [(grid.len() - 1) * tableau.increments(), paths.len(), self.partition.moving()];
+        let data = match self.w0.dtype() {
+            DType::F32 => TensorData::new(self.noise_numbers::<P, f32>(tableau, paths, grid), shape),
+            _ => TensorData::new(self.noise_numbers::<P, f64>(tableau, paths, grid), shape),
+        };
         Tensor::from_data(data, (&self.w0.device(), self.w0.dtype()))
     }
 
     /// [`noise_of_grid`](Self::noise_of_grid) as numbers.
-    fn noise_numbers<P: BrownianPath>(&self, tableau: &Tableau, paths: &[P], grid: &[f64]) -> Vec<f64> {
+    fn noise_numbers<P: BrownianPath, E: Real>(&self, tableau: &Tableau, paths: &[P], grid: &[f64]) -> Vec<E> {
         let (steps, rows, samples) = (grid.len() - 1, tableau.increments(), paths.len());
         let moving = self.partition.moving();
-        let mut values = vec![0.0; steps * rows * samples * moving];
-        if !tableau.asks_for_areas() {
-            values.par_chunks_exact_mut(moving.max(1)).enumerate().for_each(|(row, values)| {
-                let (step, sample) = (row / samples, row % samples);
-                paths[sample].increment(grid[step], grid[step + 1], values);
-            });
-            return values;
-        }
-        values.par_chunks_exact_mut((rows * samples * moving).max(1)).enumerate().for_each(|(step, values)| {
-            let (mut increment, mut area) = (vec![0.0; moving], vec![0.0; moving]);
+        let mut numbers = vec![E::default(); steps * rows * samples * moving];
+        let scratch = || (vec![0.0; moving], vec![0.0; moving]);
+        let steps = numbers.par_chunks_exact_mut((rows * samples * moving).max(1)).enumerate();
+        steps.for_each_init(scratch, |(increment, area), (step, numbers)| {
             for (sample, path) in paths.iter().enumerate() {
-                path.increment_and_area(grid[step], grid[step + 1], &mut increment, &mut area);
-                for (row, values) in values.chunks_exact_mut(samples * moving).enumerate() {
+                if tableau.asks_for_areas() {
+                    path.increment_and_area(grid[step], grid[step + 1], increment, area);
+                } else {
+                    path.increment(grid[step], grid[step + 1], increment);
+                }
+                for (row, numbers) in numbers.chunks_exact_mut(samples * moving).enumerate() {
                     // The row of a stage comes before it, and the last is that of the step's end.
                     let part = tableau.areas.get(row + 1).copied().unwrap_or(0.0);
-                    let values = &mut values[sample * moving..][..moving];
-                    for ((value, w), h) in values.iter_mut().zip(&increment).zip(&area) {
-                        *value = w + part * h;
+                    let numbers = &mut numbers[sample * moving..][..moving];
+                    for ((number, w), h) in numbers.iter_mut().zip(&*increment).zip(&*area) {
+                        *number = (w + part * h).elem();
                     }
                 }
             }
         });
-        values
+        numbers
     }
 
     #[expect(clippy::too_many_arguments, reason = "a step of a joint state has two halves")]

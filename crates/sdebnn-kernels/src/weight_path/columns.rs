@@ -2,6 +2,7 @@
 //!
 //! The first layer of `NN_φ` has such rows by nature, the last one after transposition. Both are a few rows of many columns, so
 //! the lanes of a vector are *columns*; `N` samples share every vector of the matrix that is loaded.
+#![expect(clippy::needless_range_loop, reason = "register tiles read best with their row and column as indices")]
 
 use std::ops::Range;
 
@@ -169,43 +170,39 @@ fn dot_tile<E: Element, S: Simd, const N: usize, const R: usize, const U: usize>
 ) {
     let length = E::vectors::<S>(matrix[0]).len();
     let (matrix, x) = (whole_vectors::<E, S, R>(matrix, length), whole_vectors::<E, S, N>(x, length));
+    // Loops over indices: with iterators, the sums do not stay in registers.
     let mut sums = [[[E::splat(simd, E::ZERO); U]; N]; R];
-    let mut at = 0;
-    while at + U <= length {
-        let (matrix, x) = (windows::<_, R, U>(&matrix, at), windows::<_, N, U>(&x, at));
-        for (sums, row) in sums.iter_mut().zip(&matrix) {
-            for (sums, x) in sums.iter_mut().zip(&x) {
-                for ((sum, &element), &x) in sums.iter_mut().zip(row).zip(x) {
-                    *sum = E::fma(simd, element, x, *sum);
+    let whole = length - length % U;
+    for at in (0..whole).step_by(U) {
+        let mut elements = [[sums[0][0][0]; U]; R];
+        for r in 0..R {
+            elements[r].copy_from_slice(&matrix[r][at..at + U]);
+        }
+        for n in 0..N {
+            for u in 0..U {
+                let x = x[n][at + u];
+                for r in 0..R {
+                    sums[r][n][u] = E::fma(simd, elements[r][u], x, sums[r][n][u]);
                 }
             }
         }
-        at += U;
     }
-    for at in at..length {
-        for (sums, row) in sums.iter_mut().zip(&matrix) {
-            for (sums, x) in sums.iter_mut().zip(&x) {
-                sums[0] = E::fma(simd, row[at], x[at], sums[0]);
+    if U > 1 {
+        for at in whole..length {
+            for r in 0..R {
+                for n in 0..N {
+                    sums[r][n][0] = E::fma(simd, matrix[r][at], x[n][at], sums[r][n][0]);
+                }
             }
         }
     }
-    for (sums, to) in sums.iter().flatten().zip(to) {
-        for &sum in sums {
-            *to = E::add(simd, *to, sum);
+    for r in 0..R {
+        for n in 0..N {
+            for u in 0..U {
+                to[r * N + n] = E::add(simd, to[r * N + n], sums[r][n][u]);
+            }
         }
     }
-}
-
-/// `U` vectors of each row, from vector `at`: loaded once for all products.
-#[inline(always)]
-fn windows<T: Copy, const R: usize, const U: usize>(rows: &[&[T]; R], at: usize) -> [[T; U]; R] {
-    let mut windows = [[rows[0][at]; U]; R];
-    for (window, row) in windows.iter_mut().zip(rows) {
-        for (value, &element) in window.iter_mut().zip(&row[at..at + U]) {
-            *value = element;
-        }
-    }
-    windows
 }
 
 #[inline(always)]
