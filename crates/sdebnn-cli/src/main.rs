@@ -55,10 +55,10 @@ fn run(arguments: Arguments) -> Result<()> {
     }
 }
 
-/// The threads that were asked for.
+/// The threads that were asked for, or one for each core. This one is among them: handing every piece of parallel work to others,
+/// and waiting for them, takes longer than many a piece.
 fn use_threads(threads: Option<u32>) -> Result<()> {
-    let Some(threads) = threads else { return Ok(()) };
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads as usize);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0) as usize).use_current_thread();
     pool.build_global().context("cannot start the threads")
 }
 

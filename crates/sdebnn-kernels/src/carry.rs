@@ -285,7 +285,7 @@ impl<E: Element> TileAdjoint<E> {
 }
 
 /// Carries the gradient of a tile's state from the end of a range of steps to its beginning.
-pub(crate) struct CarryBack<'a, E: Element> {
+pub(crate) struct CarryBack<'a, 'b, E: Element> {
     pub(crate) call: &'a Call<'a, E>,
     pub(crate) sample: usize,
     /// Steps of the tape.
@@ -296,13 +296,13 @@ pub(crate) struct CarryBack<'a, E: Element> {
     pub(crate) plan: &'a TapePlan,
     pub(crate) tape: &'a [E],
     pub(crate) adjoint: &'a mut TileAdjoint<E>,
-    /// `[evaluation of the range][parameter]`, overwritten; added to if there is memory for a row.
-    pub(crate) weight_gradient: &'a mut [E],
+    /// The parameters of every evaluation of the range, overwritten; added to if there is memory for a row.
+    pub(crate) weight_gradient: &'a mut [&'b mut [E]],
     /// Memory for the gradient of one evaluation.
     pub(crate) row: Option<&'a mut [E]>,
 }
 
-impl<E: Element> WithSimd for CarryBack<'_, E> {
+impl<E: Element> WithSimd for CarryBack<'_, '_, E> {
     type Output = ();
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
@@ -310,12 +310,11 @@ impl<E: Element> WithSimd for CarryBack<'_, E> {
     }
 }
 
-pub(crate) fn carry_back<E: Element, S: Simd>(simd: S, tile: CarryBack<'_, E>) {
+pub(crate) fn carry_back<E: Element, S: Simd>(simd: S, tile: CarryBack<'_, '_, E>) {
     let CarryBack { call, sample, steps, before, memory, plan, tape, adjoint, weight_gradient, mut row } = tile;
     let (method, dynamics) = (call.problem.method(), call.problem.dynamics());
     let stages = method.stages();
     let elements = memory.drift.len();
-    let parameters = call.network.parameters;
     // Whether a stage before the last has a share in the end of a step.
     let shared = (1..stages).any(|stage| method.weight(stage - 1) != 0.0);
     for step in steps.clone().rev() {
@@ -385,8 +384,7 @@ pub(crate) fn carry_back<E: Element, S: Simd>(simd: S, tile: CarryBack<'_, E>) {
             std::mem::swap(&mut memory.field, &mut memory.sum);
 
             Axpy { to: &mut memory.network.inputs[0], base: None, factor, direction: &state[..elements] }.run(simd);
-            let place = evaluation - steps.start * stages;
-            let gradient = &mut weight_gradient[place * parameters..(place + 1) * parameters];
+            let gradient = &mut *weight_gradient[evaluation - steps.start * stages];
             let weights = call.weights(whole, sample);
             match &mut row {
                 None => call.network.backward(simd, weights, &mut memory.network, kept, gradient),

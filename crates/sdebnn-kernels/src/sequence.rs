@@ -474,6 +474,7 @@ fn backward<E: Element, S: Simd>(simd: S, work: Backward<'_, E>) {
     let mut weight_row = vec![E::ZERO; sequences.call.network.parameters];
     let mut cell_gradient = vec![E::ZERO; sequences.cell.parameters];
     let start = vec![E::ZERO; components * elements];
+    let mut weight_gradients: Vec<_> = sums.weights.chunks_exact_mut(sequences.call.network.parameters).collect();
     let tapes: Vec<_> = tape.map(|slot| slot.split_at(sequences.plan.length)).collect();
     for (frame, rows) in frame_gradients.into_iter().enumerate().rev() {
         for (component, to) in adjoint.state.chunks_exact_mut(elements).enumerate() {
@@ -494,7 +495,7 @@ fn backward<E: Element, S: Simd>(simd: S, work: Backward<'_, E>) {
             plan: sequences.plan,
             tape,
             adjoint: &mut adjoint,
-            weight_gradient: &mut sums.weights,
+            weight_gradient: &mut weight_gradients,
             row: Some(&mut weight_row),
         };
         carry_back(simd, back);

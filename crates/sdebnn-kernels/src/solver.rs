@@ -454,9 +454,13 @@ impl<E: Element> Solver<E> {
         let tiles = inputs.samples * tiling.tiles;
         let wave = affordable.clamp(SMALLEST_WAVE.min(tiles), tiles);
         let segment = (affordable / wave).clamp(1, steps);
-        let mut partial_memory = take(&self.pools.partial, wave * segment * per_step);
+        // The only tile of a sample writes where the gradients go.
+        let alone = tiling.tiles == 1;
+        let mut partial_memory = take(&self.pools.partial, if alone { 0 } else { wave * segment * per_step });
 
-        gradients.weights.fill(E::ZERO);
+        if !alone {
+            gradients.weights.fill(E::ZERO);
+        }
         let mut xi = 0.0;
         let mut outputs = self.all_rows_mut(inputs, &tiling, gradients.state);
         for (index, outputs) in outputs.chunks_mut(wave).enumerate() {
@@ -475,10 +479,23 @@ impl<E: Element> Solver<E> {
             for (recorded, range) in pieces(&tape.segments, segment).into_iter().rev() {
                 let before = tape.segments[..recorded].iter().map(|segment| segment.plan.steps).sum();
                 let recorded = &tape.segments[recorded];
+                let evaluations = (before + range.start) * stages..(before + range.end) * stages;
+                let row = inputs.samples * parameters;
+                let to = &mut gradients.weights[evaluations.start * row..evaluations.end * row];
                 let length = range.len() * per_step;
-                let partial = &mut partial_memory[..outputs.len() * length];
-                let work = adjoints.par_iter_mut().zip(partial.par_chunks_exact_mut(length)).enumerate();
-                work.with_max_len(1).for_each(|(offset, (adjoint, weight_gradient))| {
+                let rows: Vec<Vec<&mut [E]>> = if alone {
+                    let mut samples: Vec<_> = outputs.iter().map(|_| Vec::with_capacity(evaluations.len())).collect();
+                    for to in to.chunks_exact_mut(row) {
+                        let of_samples = to.chunks_exact_mut(parameters).skip(first_tile);
+                        samples.iter_mut().zip(of_samples).for_each(|(rows, row)| rows.push(row));
+                    }
+                    samples
+                } else {
+                    let partial = &mut partial_memory[..outputs.len() * length];
+                    partial.chunks_exact_mut(length).map(|rows| rows.chunks_exact_mut(parameters).collect()).collect()
+                };
+                let work = adjoints.par_iter_mut().zip(rows).enumerate();
+                work.with_max_len(1).for_each(|(offset, (adjoint, mut weight_gradient))| {
                     let task = first_tile + offset;
                     let (sample, tile) = (task / tiling.tiles, task % tiling.tiles);
                     self.with_memory(&prepared, &tiling, true, |memory| {
@@ -492,14 +509,15 @@ impl<E: Element> Solver<E> {
                             plan: &recorded.plan,
                             tape: recorded.of_tile(task),
                             adjoint,
-                            weight_gradient,
+                            weight_gradient: &mut weight_gradient,
                             row: None,
                         });
                     });
                 });
-                let evaluations = (before + range.start) * stages..(before + range.end) * stages;
-                let row = inputs.samples * parameters;
-                let to = &mut gradients.weights[evaluations.start * row..evaluations.end * row];
+                if alone {
+                    continue;
+                }
+                let partial = &partial_memory[..outputs.len() * length];
                 to.par_chunks_exact_mut(parameters).enumerate().for_each(|(place, to)| {
                     let (evaluation, sample) = (place / inputs.samples, place % inputs.samples);
                     for (offset, partial) in partial.chunks_exact(length).enumerate() {

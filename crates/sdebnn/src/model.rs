@@ -91,7 +91,9 @@ pub struct Loss {
 impl Loss {
     /// `mean NLL + kl_coef · KL`.
     pub(crate) fn new(nll: Tensor<1>, kl: Tensor<1>, kl_coef: f64, nfe: Nfe, solves: usize) -> Self {
-        Self { total: nll.clone() + kl.clone().mul_scalar(kl_coef), nll, kl, nfe, solves, first_step: None }
+        // Gradients of zero are not carried back.
+        let total = if kl_coef == 0.0 { nll.clone() } else { nll.clone() + kl.clone().mul_scalar(kl_coef) };
+        Self { total, nll, kl, nfe, solves, first_step: None }
     }
 
     /// The mean of the losses of several weight paths.
