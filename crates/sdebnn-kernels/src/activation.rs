@@ -45,6 +45,11 @@ impl Activation {
         Self::HardTanhHalf,
     ];
 
+    /// Whether what is kept for the backward pass is the value, and not the argument.
+    pub(crate) fn keeps_value(self) -> bool {
+        self == Self::Tanh
+    }
+
     /// The limit of the function at `+∞`, if it is finite.
     #[must_use]
     pub fn limit(self) -> Option<f64> {

@@ -10,7 +10,7 @@ use crate::{
     element::Element,
     elementwise::{Accumulate, Add, Axpy, Settle},
     network::{FoldedWeights, Network, StageWeights, Workspace},
-    problem::Problem,
+    problem::{Dynamics, Problem},
     tape::{Slots, TapePlan},
 };
 
@@ -66,6 +66,8 @@ pub(crate) struct TileMemory<E> {
     mixed: Buffer<E>,
     /// Output of the drift network.
     drift: Buffer<E>,
+    /// `h`, where that is not the state itself.
+    h: Buffer<E>,
     /// `h_temp`.
     remembered: Buffer<E>,
     /// Time scale of each example.
@@ -85,8 +87,27 @@ impl<E: Element> TileMemory<E> {
             field: state(),
             mixed: if backward { state() } else { Buffer::new(0) },
             drift: Buffer::new(elements),
+            h: Buffer::new(elements),
             remembered: Buffer::new(elements),
             scale: Buffer::new(groups * lanes),
+        }
+    }
+}
+
+/// `h = s(k(t)) x`, in `to` unless it is the state itself.
+#[inline(always)]
+fn activations<'a, E: Element, S: Simd>(
+    simd: S,
+    dynamics: Dynamics,
+    factor: f64,
+    state: &'a [E],
+    to: &'a mut [E],
+) -> &'a [E] {
+    match dynamics {
+        Dynamics::FirstOrder => state,
+        Dynamics::Nesterov { .. } => {
+            Axpy { to, base: None, factor, direction: state }.run(simd);
+            to
         }
     }
 }
@@ -134,17 +155,14 @@ pub(crate) fn carry<E: Element, S: Simd>(simd: S, tile: Carry<'_, E>) {
             let evaluation = step * stages + stage;
             let factor = call.factor(evaluation);
             let state = if stage == 0 { &memory.state } else { &memory.stage };
-            let h = &mut memory.network.inputs[0];
-            Axpy { to: h, base: None, factor, direction: &state[..elements] }.run(simd);
-            if remembers(dynamics, evaluation) {
-                memory.remembered.copy_from_slice(h);
-            }
+            let to = if remembers(dynamics, evaluation) { &mut memory.remembered } else { &mut memory.h };
+            let h = activations(simd, dynamics, factor, &state[..elements], to);
             let (drift, kept) = match &mut tape {
                 Some((plan, tape)) => plan.evaluation_mut(tape, evaluation),
                 None => (&mut memory.drift[..], Slots::default()),
             };
             let weights = call.weights(evaluation, sample);
-            call.network.forward(simd, weights, &mut memory.network, kept, drift);
+            call.network.forward(simd, weights, h, &mut memory.network, kept, drift);
             if let Some(first) = &mut first {
                 first.drift.copy_from_slice(drift);
             }
@@ -247,10 +265,9 @@ fn attempt<E: Element, S: Simd>(simd: S, tile: Attempt<'_, E>) {
     let (evaluation, factor) = (call.times.len() - 1, call.factors[call.factors.len() - 1]);
     let (to, direction) = (&mut memory.stage, &first.field[..]);
     Axpy { to, base: Some(&start), factor: dt * method.node(1), direction }.run(simd);
-    let h = &mut memory.network.inputs[0];
-    Axpy { to: h, base: None, factor, direction: &memory.stage[..elements] }.run(simd);
+    let h = activations(simd, dynamics, factor, &memory.stage[..elements], &mut memory.h);
     let weights = call.weights(evaluation, sample);
-    call.network.forward(simd, weights, &mut memory.network, Slots::default(), &mut memory.drift);
+    call.network.forward(simd, weights, h, &mut memory.network, Slots::default(), &mut memory.drift);
     Field {
         dynamics,
         injection: Injection::new(dynamics, 1, factor, &memory.remembered),
@@ -383,13 +400,13 @@ pub(crate) fn carry_back<E: Element, S: Simd>(simd: S, tile: CarryBack<'_, '_, E
             .run(simd);
             std::mem::swap(&mut memory.field, &mut memory.sum);
 
-            Axpy { to: &mut memory.network.inputs[0], base: None, factor, direction: &state[..elements] }.run(simd);
+            let h = activations(simd, dynamics, factor, &state[..elements], &mut memory.h);
             let gradient = &mut *weight_gradient[evaluation - steps.start * stages];
             let weights = call.weights(whole, sample);
             match &mut row {
-                None => call.network.backward(simd, weights, &mut memory.network, kept, gradient),
+                None => call.network.backward(simd, weights, h, &mut memory.network, kept, gradient),
                 Some(row) => {
-                    call.network.backward(simd, weights, &mut memory.network, kept, row);
+                    call.network.backward(simd, weights, h, &mut memory.network, kept, row);
                     Add { to: gradient, from: row }.run(simd);
                 }
             }

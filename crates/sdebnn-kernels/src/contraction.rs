@@ -81,6 +81,8 @@ pub(crate) enum Finish<'a, V> {
     Differentiate(Activation, &'a mut [V]),
     /// `y ← y · d`
     Multiply(&'a [V]),
+    /// `y ← y · act'`, the derivative from what was kept of the argument.
+    TimesSlope(Activation, &'a [V]),
 }
 
 /// Pixels that go through [`Finish`] in one loop: few enough to be in the nearest cache still.
@@ -301,7 +303,10 @@ impl<E: Element, S: Simd> WithSimd for FinishPixels<'_, '_, E, S> {
     fn with_simd<T: Simd>(self, _: T) {
         match *self.finish {
             Finish::Keep => {}
-            Finish::Activate(act) | Finish::ActivateInto(act, _) | Finish::Differentiate(act, _) => {
+            Finish::Activate(act)
+            | Finish::ActivateInto(act, _)
+            | Finish::Differentiate(act, _)
+            | Finish::TimesSlope(act, _) => {
                 activation::dispatch::<E, _>(act, self);
             }
             Finish::Multiply(by) => {
@@ -336,6 +341,13 @@ impl<E: Element, S: Simd> WithFunction<E> for FinishPixels<'_, '_, E, S> {
                     for (a, y) in to[range.clone()].iter_mut().zip(&mut output[range]) {
                         *a = function.value(simd, *y);
                         *y = function.keep::<S>(*y, *a);
+                    }
+                }
+            }
+            Finish::TimesSlope(_, kept) => {
+                for range in ranges {
+                    for (y, &kept) in output[range.clone()].iter_mut().zip(&kept[range]) {
+                        *y = E::mul(simd, *y, function.restore(simd, kept).1);
                     }
                 }
             }

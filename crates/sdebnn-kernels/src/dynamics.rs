@@ -93,11 +93,25 @@ impl<E: Element> WithSimd for Field<'_, E> {
                     DriftOutput::Fresh(drift) => E::vectors::<S>(drift),
                     DriftOutput::Kept(drift) => E::vectors::<S>(drift),
                 };
-                let mut to = Along::<E, S>::new(simd, self.step, self.to);
                 let features = drift.len() / scale.len();
-                for (group, &scale) in scale.iter().enumerate() {
-                    for i in group * features..(group + 1) * features {
-                        to.put(i, E::mul(simd, scale, drift[i]));
+                let to = E::vectors_mut::<S>(self.to);
+                let groups = drift.chunks_exact(features).zip(to.chunks_exact_mut(features)).zip(scale);
+                match self.step {
+                    None => {
+                        for ((drift, to), &scale) in groups {
+                            for (&f, to) in drift.iter().zip(to) {
+                                *to = E::mul(simd, scale, f);
+                            }
+                        }
+                    }
+                    Some((start, length)) => {
+                        let length = E::splat(simd, E::from_f64(length));
+                        for (((drift, to), &scale), start) in groups.zip(E::vectors::<S>(start).chunks_exact(features))
+                        {
+                            for ((&f, to), &start) in drift.iter().zip(to).zip(start) {
+                                *to = E::fma(simd, length, E::mul(simd, scale, f), start);
+                            }
+                        }
                     }
                 }
             }

@@ -94,12 +94,12 @@ impl Network {
         }
     }
 
-    /// `f = f_w(h, t)`, with `h` in `workspace.inputs[0]`. `kept` receives what the backward
-    /// pass needs to know of the hidden layers.
+    /// `f = f_w(h, t)`. `kept` receives what the backward pass needs to know of the hidden layers.
     pub(crate) fn forward<E: Element, S: Simd>(
         &self,
         simd: S,
         weights: StageWeights<'_, E>,
+        h: &[E],
         workspace: &mut Workspace<E>,
         mut kept: Slots<'_, &mut [E]>,
         output: &mut [E],
@@ -107,8 +107,8 @@ impl Network {
         let last = self.layers.len() - 1;
         for (index, layer, parameters) in self.with_parameters(weights.parameters) {
             let folded = &weights.folded[index];
-            let (before, after) = workspace.inputs.split_at_mut(index + 1);
-            let input = E::vectors::<S>(&before[index]);
+            let (before, after) = workspace.hidden.split_at_mut(index);
+            let input = E::vectors::<S>(before.last().map_or(h, |input| input));
             if index == last {
                 let to = if self.output_order.is_some() { &mut workspace.permuted[..] } else { &mut *output };
                 let finish = match layer.activation {
@@ -135,17 +135,19 @@ impl Network {
         }
     }
 
-    /// Given the gradient of `f` (before the last layer's activation, if it has one) in `workspace.gradients[0]` and `h` in `workspace.inputs[0]`: the gradient of the parameters in
-    /// `gradient`, and the gradient of `h` in `workspace.gradients[0]`. What the forward pass did not keep is computed again.
+    /// Given the gradient of `f` (before the last layer's activation, if it has one) in `workspace.gradients[0]`: the gradient of the
+    /// parameters in `gradient`, and the gradient of `h` in `workspace.gradients[0]`. What the forward pass did not keep is computed
+    /// again.
     pub(crate) fn backward<E: Element, S: Simd>(
         &self,
         simd: S,
         weights: StageWeights<'_, E>,
+        h: &[E],
         workspace: &mut Workspace<E>,
         kept: Slots<'_, &[E]>,
         gradient: &mut [E],
     ) {
-        self.replay(simd, weights, workspace, kept);
+        self.replay(simd, weights, h, workspace, &kept);
         if let Some(order) = &self.output_order {
             let from = E::vectors::<S>(&workspace.gradients[0]);
             let to = E::vectors_mut::<S>(&mut workspace.permuted);
@@ -159,7 +161,10 @@ impl Network {
             let [current, next] = &mut workspace.gradients;
             let lanes = E::lanes::<S>();
             let output_gradient = E::vectors::<S>(&current[..layer.outputs() * lanes]);
-            let input = E::vectors::<S>(&workspace.inputs[index]);
+            let input = E::vectors::<S>(match index.checked_sub(1) {
+                None => h,
+                Some(previous) => self.kept_value(&kept, previous).unwrap_or(&workspace.hidden[previous]),
+            });
             layer.weight_gradient(
                 simd,
                 weights.t,
@@ -173,7 +178,10 @@ impl Network {
             );
             let finish = match index.checked_sub(1).map(|previous| (previous, self.layers[previous].activation)) {
                 None | Some((_, Activation::Identity)) => Finish::Keep,
-                Some((previous, _)) => Finish::Multiply(E::vectors::<S>(&workspace.slopes[previous])),
+                Some((previous, activation)) => match self.kept_value(&kept, previous) {
+                    Some(value) => Finish::TimesSlope(activation, E::vectors::<S>(value)),
+                    None => Finish::Multiply(E::vectors::<S>(&workspace.slopes[previous])),
+                },
             };
             let input_gradient = E::vectors_mut::<S>(&mut next[..layer.inputs() * lanes]);
             layer.input_gradient(simd, parameters, folded, output_gradient, input_gradient, finish);
@@ -181,29 +189,38 @@ impl Network {
         }
     }
 
-    /// Fills the inputs of all layers and the slopes of all activations.
+    /// The values of a hidden layer, if those are what the tape has of it.
+    fn kept_value<'a, E>(&self, kept: &Slots<'_, &'a [E]>, index: usize) -> Option<&'a [E]> {
+        kept.of_layer(index).filter(|_| self.layers[index].activation.keeps_value())
+    }
+
+    /// Fills the values and slopes of the hidden layers, except for those whose values are on the tape.
     fn replay<E: Element, S: Simd>(
         &self,
         simd: S,
         weights: StageWeights<'_, E>,
+        h: &[E],
         workspace: &mut Workspace<E>,
-        mut kept: Slots<'_, &[E]>,
+        kept: &Slots<'_, &[E]>,
     ) {
-        let last = self.layers.len() - 1;
-        for (index, layer, parameters) in self.with_parameters(weights.parameters) {
-            if index == last {
-                break;
+        let hidden = self.layers.len() - 1;
+        for (index, layer, parameters) in self.with_parameters(weights.parameters).take(hidden) {
+            if self.kept_value(kept, index).is_some() {
+                continue;
             }
-            let folded = &weights.folded[index];
-            let (before, after) = workspace.inputs.split_at_mut(index + 1);
-            let input = E::vectors::<S>(&before[index]);
-            let next = E::vectors_mut::<S>(&mut after[0]);
+            let (before, after) = workspace.hidden.split_at_mut(index);
+            let to = E::vectors_mut::<S>(&mut after[0]);
             let slopes = E::vectors_mut::<S>(&mut workspace.slopes[index]);
-            match kept.next_layer() {
-                Some(slot) => restore::<E, S>(simd, layer.activation, E::vectors::<S>(slot), next, slopes),
+            match kept.of_layer(index) {
+                Some(slot) => restore::<E, S>(simd, layer.activation, E::vectors::<S>(slot), to, slopes),
                 None => {
-                    let finish = Finish::Differentiate(layer.activation, next);
-                    layer.forward(simd, parameters, folded, input, slopes, finish);
+                    let previous = before.last().map(|values| &**values);
+                    let input = match index.checked_sub(1) {
+                        Some(place) => self.kept_value(kept, place).or(previous).unwrap_or(h),
+                        None => h,
+                    };
+                    let finish = Finish::Differentiate(layer.activation, to);
+                    layer.forward(simd, parameters, &weights.folded[index], E::vectors::<S>(input), slopes, finish);
                 }
             }
         }
@@ -213,8 +230,8 @@ impl Network {
 /// Memory in which one tile passes through a network.
 #[derive(Debug)]
 pub(crate) struct Workspace<E> {
-    /// Input of each layer.
-    pub(crate) inputs: Vec<Buffer<E>>,
+    /// Values of each layer but the last.
+    hidden: Vec<Buffer<E>>,
     /// Slope of the activation of each layer but the last.
     slopes: Vec<Buffer<E>>,
     /// Gradient of the output of the current layer, and of its input.
@@ -235,7 +252,7 @@ impl<E: Element> Workspace<E> {
         let sums = layers.iter().map(|l| l.scratch_vectors(lanes)).max().unwrap_or(0);
         let if_backward = |vectors: usize| if backward { Buffer::new(vectors * lanes) } else { Buffer::new(0) };
         Self {
-            inputs: layers.iter().map(|l| Buffer::new(l.inputs() * lanes)).collect(),
+            hidden: layers[..layers.len() - 1].iter().map(|l| Buffer::new(l.outputs() * lanes)).collect(),
             slopes: layers[..layers.len() - 1].iter().map(|l| if_backward(l.outputs())).collect(),
             gradients: [if_backward(largest), if_backward(largest)],
             sums: if_backward(sums),

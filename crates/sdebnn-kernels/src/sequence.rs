@@ -102,6 +102,8 @@ struct Sequences<'a, E> {
 struct Scratch<E> {
     block: TileMemory<E>,
     cell: Workspace<E>,
+    /// Input of the cell, `[group][state; frame]`.
+    cell_input: Buffer<E>,
     /// Output of the cell, `[group][component][feature of the state]`.
     updated: Buffer<E>,
     /// A frame, or the gradient of a state, as vectors.
@@ -247,6 +249,7 @@ impl<E: Element> SequenceSolver<E> {
         let scratch = |backward: bool| Scratch {
             block: TileMemory::new(&prepared.network, lanes, groups, components, backward),
             cell: Workspace::new(&cell, lanes, backward),
+            cell_input: Buffer::new(groups * self.cell[0] * lanes),
             updated: Buffer::new(cell.state * lanes),
             loaded: Buffer::new(groups * lanes * self.features.max(self.solver.problem().features())),
         };
@@ -416,11 +419,11 @@ impl<E: Element> WithSimd for Forward<'_, E> {
 
 fn forward<E: Element, S: Simd>(simd: S, work: Forward<'_, E>) {
     let Forward { sequences, tile, memory, mut tape, mut rows } = work;
-    let Scratch { block, cell, updated, loaded } = memory;
+    let Scratch { block, cell, cell_input, updated, loaded } = memory;
     let groups = sequences.state_tiling.groups;
     for (frame, rows) in rows.chunks_exact_mut(sequences.components).enumerate() {
-        sequences.load_cell::<S>(tile, frame, &block.state, loaded, &mut cell.inputs[0]);
-        sequences.cell.forward(simd, sequences.cell_weights, cell, Slots::default(), updated);
+        sequences.load_cell::<S>(tile, frame, &block.state, loaded, cell_input);
+        sequences.cell.forward(simd, sequences.cell_weights, cell_input, cell, Slots::default(), updated);
         for (group, updated) in updated.chunks_exact(updated.len() / groups).enumerate() {
             sequences.scatter(updated, group, &mut block.state);
         }
@@ -466,7 +469,7 @@ impl<E: Element> WithSimd for Backward<'_, E> {
 
 fn backward<E: Element, S: Simd>(simd: S, work: Backward<'_, E>) {
     let Backward { sequences, tile, memory, tape, state_gradients, frame_gradients, sums } = work;
-    let Scratch { block, cell, loaded, .. } = memory;
+    let Scratch { block, cell, cell_input, loaded, .. } = memory;
     let (groups, lanes) = (sequences.state_tiling.groups, E::lanes::<S>());
     let (components, elements) = (sequences.components, sequences.state_tiling.elements());
     let width = sequences.cell.state / groups * lanes;
@@ -507,8 +510,8 @@ fn backward<E: Element, S: Simd>(simd: S, work: Backward<'_, E>) {
             sequences.gather(&adjoint.state, group, to);
         }
         let before = frame.checked_sub(1).map_or(&start[..], |before| tapes[before].1);
-        sequences.load_cell::<S>(tile, frame, before, loaded, &mut cell.inputs[0]);
-        sequences.cell.backward(simd, sequences.cell_weights, cell, Slots::default(), &mut cell_gradient);
+        sequences.load_cell::<S>(tile, frame, before, loaded, cell_input);
+        sequences.cell.backward(simd, sequences.cell_weights, cell_input, cell, Slots::default(), &mut cell_gradient);
         Add { to: &mut sums.cell, from: &cell_gradient }.run(simd);
         let input = width + sequences.features * lanes;
         let loaded = &mut loaded[..sequences.frame_tiling.elements()];

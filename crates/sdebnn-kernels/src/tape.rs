@@ -123,10 +123,11 @@ impl<R> Slots<'_, R> {
 }
 
 impl<'a, E> Slots<'_, &'a [E]> {
-    /// What is kept of the next layer.
-    pub(crate) fn next_layer(&mut self) -> Option<&'a [E]> {
-        let elements = self.elements()?;
-        self.rest.split_off(..elements)
+    /// What is kept of a hidden layer.
+    pub(crate) fn of_layer(&self, index: usize) -> Option<&'a [E]> {
+        let elements = self.kept.get(index).copied().flatten()?;
+        let start: usize = self.kept[..index].iter().flatten().sum();
+        Some(&self.rest[start..start + elements])
     }
 }
 
