@@ -1,4 +1,5 @@
 //! Sums of an output gradient over the pixels of each class.
+#![expect(clippy::needless_range_loop, reason = "register tiles read best with their row and column as indices")]
 
 use pulp::{Simd, WithSimd};
 
@@ -23,21 +24,43 @@ impl<E: Element, S: Simd> WithSimd for ClassSums<'_, E, S> {
     fn with_simd<T: Simd>(self, _: T) {
         let Self { simd, geometry, channels, output_gradient, sums } = self;
         for (class, sums) in geometry.classes.iter().zip(sums.chunks_exact_mut(channels)) {
-            let mut first = 0;
-            while first < channels {
-                let count = (channels - first).min(CHANNELS);
+            let (blocks, rest) = sums.as_chunks_mut::<CHANNELS>();
+            for (block, sums) in blocks.iter_mut().enumerate() {
                 let mut totals = [E::splat(simd, E::ZERO); CHANNELS];
                 for &(_, pixel) in &class.pixels {
-                    let row = &output_gradient[pixel * channels + first..][..count];
-                    for (total, &value) in totals.iter_mut().zip(row) {
-                        *total = E::add(simd, *total, value);
+                    let row = &output_gradient[pixel * channels + block * CHANNELS..][..CHANNELS];
+                    for q in 0..CHANNELS {
+                        totals[q] = E::add(simd, totals[q], row[q]);
                     }
                 }
-                for (sum, &total) in sums[first..first + count].iter_mut().zip(&totals) {
-                    *sum = E::sum(simd, total);
+                sum_lanes::<E, S>(simd, &totals, sums);
+            }
+            let first = channels - rest.len();
+            for (q, sum) in rest.iter_mut().enumerate() {
+                let mut total = E::splat(simd, E::ZERO);
+                for &(_, pixel) in &class.pixels {
+                    total = E::add(simd, total, output_gradient[pixel * channels + first + q]);
                 }
-                first += count;
+                *sum = E::sum(simd, total);
             }
         }
     }
+}
+
+/// The sums over the lanes of every vector: of all at once, if they make a square.
+#[inline(always)]
+fn sum_lanes<E: Element, S: Simd>(simd: S, vectors: &[E::Vector<S>; CHANNELS], sums: &mut [E; CHANNELS]) {
+    if E::lanes::<S>() != CHANNELS {
+        for (sum, &vector) in sums.iter_mut().zip(vectors) {
+            *sum = E::sum(simd, vector);
+        }
+        return;
+    }
+    let mut lanes = *vectors;
+    E::transpose(simd, vectors, &mut lanes, 1);
+    let mut total = lanes[0];
+    for &lane in &lanes[1..] {
+        total = E::add(simd, total, lane);
+    }
+    E::vectors_mut::<S>(sums)[0] = total;
 }
