@@ -23,7 +23,7 @@ pub(crate) struct WeightStrides {
 /// Weights as the kernel finds them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Weights<'a, E> {
-    /// In the caller's layout. Only for a single tap, where all weights fit the nearest cache.
+    /// In the caller's layout. For a single tap, where all weights fit the nearest cache.
     InPlace(&'a [E], WeightStrides),
     /// In the order of use; see [`pack`].
     Packed(&'a [E]),

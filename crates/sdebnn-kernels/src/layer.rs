@@ -53,7 +53,7 @@ pub(crate) struct Folded<E> {
     bias: Vec<E>,
     /// Weights with the gate multiplied in (squash only).
     weights: Vec<E>,
-    /// Weights packed for the forward pass, and for the input gradient (convolutions only).
+    /// Weights packed for the forward pass, and for the input gradient (not squash: those are used too seldom to pay for it).
     packed: [Vec<E>; 2],
     /// Gates `sigmoid(a t + c)` (squash only).
     gates: Vec<E>,
@@ -135,8 +135,8 @@ impl Layer {
         q * self.strides.output + tap * self.strides.tap
     }
 
-    /// Folds the time `t` into biases (and weights, for a squash layer), and packs the weights of a convolution, those of
-    /// the input gradient only if `backward`. Overwrites `folded`.
+    /// Folds the time `t` into biases (and weights, for a squash layer), and packs the weights of other layers, those of the input
+    /// gradient only if `backward`. Overwrites `folded`.
     pub(crate) fn fold<E: Element>(&self, t: f64, parameters: &[E], backward: bool, folded: &mut Folded<E>) {
         folded.bias.clear();
         folded.bias.reserve_exact(self.geometry.classes.len() * self.channels[1]);
@@ -169,7 +169,7 @@ impl Layer {
                 folded.weights[start..].iter_mut().for_each(|w| *w *= gate);
             }
         }
-        if self.geometry.taps > 1 {
+        if self.time != TimeInput::Squash {
             let (taps, [inputs, outputs]) = (self.geometry.taps, self.channels);
             let [forward, transposed] = &mut folded.packed;
             pack(&weights[self.first..], self.strides, 0..taps, [inputs, outputs], forward);
@@ -185,12 +185,11 @@ impl Layer {
     }
 
     /// The weights of the contraction, time apart; `backward` for those of the input gradient.
-    fn weights<'a, E>(&self, parameters: &'a [E], folded: &'a Folded<E>, backward: bool) -> Weights<'a, E> {
+    fn weights<'a, E>(&self, folded: &'a Folded<E>, backward: bool) -> Weights<'a, E> {
         let strides = if backward { self.transposed_strides() } else { self.strides };
         match self.time {
             TimeInput::Squash => Weights::InPlace(&folded.weights, strides),
-            _ if self.geometry.taps > 1 => Weights::Packed(&folded.packed[usize::from(backward)]),
-            TimeInput::None | TimeInput::Concat => Weights::InPlace(&parameters[self.first..self.biases], strides),
+            TimeInput::None | TimeInput::Concat => Weights::Packed(&folded.packed[usize::from(backward)]),
         }
     }
 
@@ -198,7 +197,6 @@ impl Layer {
     pub(crate) fn forward<'a, E: Element, S: Simd>(
         &'a self,
         simd: S,
-        parameters: &'a [E],
         folded: &'a Folded<E>,
         input: &'a [E::Vector<S>],
         output: &'a mut [E::Vector<S>],
@@ -208,7 +206,7 @@ impl Layer {
             geometry: &self.geometry,
             channels: self.channels,
             input,
-            weights: self.weights(parameters, folded, false),
+            weights: self.weights(folded, false),
             bias: &folded.bias,
             output,
             finish,
@@ -220,7 +218,6 @@ impl Layer {
     pub(crate) fn input_gradient<'a, E: Element, S: Simd>(
         &'a self,
         simd: S,
-        parameters: &'a [E],
         folded: &'a Folded<E>,
         output_gradient: &'a [E::Vector<S>],
         input_gradient: &'a mut [E::Vector<S>],
@@ -230,7 +227,7 @@ impl Layer {
             geometry: &self.transposed,
             channels: [self.channels[1], self.channels[0]],
             input: output_gradient,
-            weights: self.weights(parameters, folded, true),
+            weights: self.weights(folded, true),
             bias: &[],
             output: input_gradient,
             finish,

@@ -105,8 +105,7 @@ impl Network {
         output: &mut [E],
     ) {
         let last = self.layers.len() - 1;
-        for (index, layer, parameters) in self.with_parameters(weights.parameters) {
-            let folded = &weights.folded[index];
+        for (index, (layer, folded)) in self.layers.iter().zip(weights.folded).enumerate() {
             let (before, after) = workspace.hidden.split_at_mut(index);
             let input = E::vectors::<S>(before.last().map_or(h, |input| input));
             if index == last {
@@ -115,16 +114,16 @@ impl Network {
                     Activation::Identity => Finish::Keep,
                     activation => Finish::Activate(activation),
                 };
-                layer.forward(simd, parameters, folded, input, E::vectors_mut::<S>(to), finish);
+                layer.forward(simd, folded, input, E::vectors_mut::<S>(to), finish);
                 continue;
             }
             let next = E::vectors_mut::<S>(&mut after[0]);
             match kept.next_layer() {
                 Some(slot) => {
                     let finish = Finish::ActivateInto(layer.activation, next);
-                    layer.forward(simd, parameters, folded, input, E::vectors_mut::<S>(slot), finish);
+                    layer.forward(simd, folded, input, E::vectors_mut::<S>(slot), finish);
                 }
-                None => layer.forward(simd, parameters, folded, input, next, Finish::Activate(layer.activation)),
+                None => layer.forward(simd, folded, input, next, Finish::Activate(layer.activation)),
             }
         }
         if let Some(order) = &self.output_order {
@@ -184,7 +183,7 @@ impl Network {
                 },
             };
             let input_gradient = E::vectors_mut::<S>(&mut next[..layer.inputs() * lanes]);
-            layer.input_gradient(simd, parameters, folded, output_gradient, input_gradient, finish);
+            layer.input_gradient(simd, folded, output_gradient, input_gradient, finish);
             workspace.gradients.swap(0, 1);
         }
     }
@@ -204,7 +203,7 @@ impl Network {
         kept: &Slots<'_, &[E]>,
     ) {
         let hidden = self.layers.len() - 1;
-        for (index, layer, parameters) in self.with_parameters(weights.parameters).take(hidden) {
+        for (index, (layer, folded)) in self.layers.iter().zip(weights.folded).enumerate().take(hidden) {
             if self.kept_value(kept, index).is_some() {
                 continue;
             }
@@ -220,7 +219,7 @@ impl Network {
                         None => h,
                     };
                     let finish = Finish::Differentiate(layer.activation, to);
-                    layer.forward(simd, parameters, &weights.folded[index], E::vectors::<S>(input), slopes, finish);
+                    layer.forward(simd, folded, E::vectors::<S>(input), slopes, finish);
                 }
             }
         }

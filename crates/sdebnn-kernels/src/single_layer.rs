@@ -178,18 +178,18 @@ impl<E: Element> WithSimd for Pass<'_, E> {
     fn with_simd<S: Simd>(self, simd: S) {
         match self {
             Self::Forward(single) => {
-                let SingleLayer { layer, parameters, folded, input, output, activation, .. } = single;
+                let SingleLayer { layer, folded, input, output, activation, .. } = single;
                 let finish = match activation {
                     Activation::Identity => Finish::Keep,
                     other => Finish::Activate(*other),
                 };
                 let (input, output) = (E::vectors::<S>(input), E::vectors_mut::<S>(output));
-                layer.forward(simd, parameters, folded, input, output, finish);
+                layer.forward(simd, folded, input, output, finish);
             }
             Self::Input(single) => {
-                let SingleLayer { layer, parameters, folded, output_gradient, input_gradient, .. } = single;
+                let SingleLayer { layer, folded, output_gradient, input_gradient, .. } = single;
                 let (from, to) = (E::vectors::<S>(output_gradient), E::vectors_mut::<S>(input_gradient));
-                layer.input_gradient(simd, parameters, folded, from, to, Finish::Keep);
+                layer.input_gradient(simd, folded, from, to, Finish::Keep);
             }
             Self::Weights(single) => {
                 let SingleLayer { layer, t, parameters, folded, input, output_gradient, sums, .. } = single;
