@@ -157,8 +157,13 @@ pub(crate) fn carry<E: Element, S: Simd>(simd: S, tile: Carry<'_, E>) {
             let state = if stage == 0 { &memory.state } else { &memory.stage };
             let to = if remembers(dynamics, evaluation) { &mut memory.remembered } else { &mut memory.h };
             let h = activations(simd, dynamics, factor, &state[..elements], to);
+            // The backward pass of first-order dynamics asks for no drift but those from which it finds the next stage.
+            let unused = dynamics == Dynamics::FirstOrder && stage + 1 == stages;
             let (drift, kept) = match &mut tape {
-                Some((plan, tape)) => plan.evaluation_mut(tape, evaluation),
+                Some((plan, tape)) => match plan.evaluation_mut(tape, evaluation) {
+                    (_, kept) if unused => (&mut memory.drift[..], kept),
+                    kept => kept,
+                },
                 None => (&mut memory.drift[..], Slots::default()),
             };
             let weights = call.weights(evaluation, sample);

@@ -104,27 +104,29 @@ impl Network {
         mut kept: Slots<'_, &mut [E]>,
         output: &mut [E],
     ) {
-        let last = self.layers.len() - 1;
-        for (index, (layer, folded)) in self.layers.iter().zip(weights.folded).enumerate() {
-            let (before, after) = workspace.hidden.split_at_mut(index);
-            let input = E::vectors::<S>(before.last().map_or(h, |input| input));
-            if index == last {
+        let mut input = E::vectors::<S>(h);
+        let mut hidden = workspace.hidden.iter_mut();
+        for (layer, folded) in self.layers.iter().zip(weights.folded) {
+            let activation = layer.activation;
+            let Some(values) = hidden.next() else {
                 let to = if self.output_order.is_some() { &mut workspace.permuted[..] } else { &mut *output };
-                let finish = match layer.activation {
-                    Activation::Identity => Finish::Keep,
-                    activation => Finish::Activate(activation),
-                };
+                let finish =
+                    if activation == Activation::Identity { Finish::Keep } else { Finish::Activate(activation) };
                 layer.forward(simd, folded, input, E::vectors_mut::<S>(to), finish);
-                continue;
-            }
-            let next = E::vectors_mut::<S>(&mut after[0]);
-            match kept.next_layer() {
-                Some(slot) => {
-                    let finish = Finish::ActivateInto(layer.activation, next);
-                    layer.forward(simd, folded, input, E::vectors_mut::<S>(slot), finish);
+                break;
+            };
+            let values = E::vectors_mut::<S>(values);
+            input = match kept.next_layer().map(E::vectors_mut::<S>) {
+                Some(slot) if !activation.keeps_value() => {
+                    layer.forward(simd, folded, input, slot, Finish::ActivateInto(activation, values));
+                    values
                 }
-                None => layer.forward(simd, folded, input, next, Finish::Activate(layer.activation)),
-            }
+                slot => {
+                    let to = slot.unwrap_or(values);
+                    layer.forward(simd, folded, input, to, Finish::Activate(activation));
+                    to
+                }
+            };
         }
         if let Some(order) = &self.output_order {
             let from = E::vectors::<S>(&workspace.permuted);
@@ -213,10 +215,9 @@ impl Network {
             match kept.of_layer(index) {
                 Some(slot) => restore::<E, S>(simd, layer.activation, E::vectors::<S>(slot), to, slopes),
                 None => {
-                    let previous = before.last().map(|values| &**values);
                     let input = match index.checked_sub(1) {
-                        Some(place) => self.kept_value(kept, place).or(previous).unwrap_or(h),
                         None => h,
+                        Some(previous) => self.kept_value(kept, previous).unwrap_or(&before[previous]),
                     };
                     let finish = Finish::Differentiate(layer.activation, to);
                     layer.forward(simd, folded, E::vectors::<S>(input), slopes, finish);
