@@ -1,5 +1,4 @@
 //! Sums of an output gradient over the pixels of each class.
-#![expect(clippy::needless_range_loop, reason = "register tiles read best with their row and column as indices")]
 
 use pulp::{Simd, WithSimd};
 
