@@ -44,11 +44,11 @@ impl Search<'_> {
     pub(crate) fn run(
         self,
         inputs: (Tensor<1>, Tensor<1>, &State, Tensor<1>),
-        noise: impl Fn(&[f64]) -> Vec<f64>,
+        noise: &dyn Fn(&[f64]) -> Vec<f64>,
     ) -> Result<Found, SolveError> {
         match inputs.0.dtype() {
-            DType::F64 => self.run_with::<f64>(inputs, &noise),
-            _ => self.run_with::<f32>(inputs, &noise),
+            DType::F64 => self.run_with::<f64>(inputs, noise),
+            _ => self.run_with::<f32>(inputs, noise),
         }
     }
 

@@ -61,7 +61,7 @@ impl Problem<'_> {
         let search = fused::Search { solver, problem, settings, weights: &weights, time_scale };
         let inputs = (self.w0.clone(), network.flat(), start, xi.clone());
         let tableau = solver.method.tableau();
-        let found = match search.run(inputs, |grid| self.noise_numbers::<P, f64>(tableau, paths, grid)) {
+        let found = match search.run(inputs, &|grid| self.noise_numbers::<P, f64>(tableau, paths, grid)) {
             Ok(found) => found,
             Err(error) => return Some(Err(error)),
         };
