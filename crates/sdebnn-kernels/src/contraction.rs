@@ -75,7 +75,7 @@ pub(crate) enum Finish<'a, V> {
     Keep,
     /// `y ← act(y)`
     Activate(Activation),
-    /// `a ← act(y)`, and `y` becomes what is to be kept for the backward pass.
+    /// `a ← act(y)`, where `y` is what is to be kept for the backward pass.
     ActivateInto(Activation, &'a mut [V]),
     /// `a ← act(y)`, `y ← act'(y)`
     Differentiate(Activation, &'a mut [V]),
@@ -338,9 +338,8 @@ impl<E: Element, S: Simd> WithFunction<E> for FinishPixels<'_, '_, E, S> {
             }
             Finish::ActivateInto(_, to) => {
                 for range in ranges {
-                    for (a, y) in to[range.clone()].iter_mut().zip(&mut output[range]) {
-                        *a = function.value(simd, *y);
-                        *y = function.keep::<S>(*y, *a);
+                    for (a, &y) in to[range.clone()].iter_mut().zip(&output[range]) {
+                        *a = function.value(simd, y);
                     }
                 }
             }
