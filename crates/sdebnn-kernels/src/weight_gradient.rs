@@ -70,9 +70,12 @@ impl<E: Element, S: Simd> WeightGradient<'_, E, S> {
         assert_eq!(pairing.pixels[1] * columns, wide.len(), "wide image");
         let length = scratch(pairing, self.channels, lanes);
         let (sums, panel) = self.scratch[..length].split_at_mut(length - panel(pairing, lanes));
+        // A dense layer on few pixels with whole vectors of columns.
+        let in_place = pairing.taps == 1 && pairing.blocks() == 1 && column_stride == 1 && columns % lanes == 0;
         simd.vectorize(Products::<E, S> {
             simd,
             pairing,
+            in_place,
             rows,
             columns,
             narrow: E::elements::<S>(narrow),
@@ -88,6 +91,8 @@ impl<E: Element, S: Simd> WeightGradient<'_, E, S> {
 struct Products<'a, E: Element, S: Simd> {
     simd: S,
     pairing: &'a Pairing,
+    /// Whether each gradient is the sum of one product, which is written where it belongs.
+    in_place: bool,
     /// Channels of the narrow image.
     rows: usize,
     /// Channels of the wide image.
@@ -110,7 +115,9 @@ impl<E: Element, S: Simd> WithSimd for Products<'_, E, S> {
     #[inline(always)]
     fn with_simd<T: Simd>(mut self, _: T) {
         let vectors = self.columns.div_ceil(E::lanes::<S>());
-        self.sums.fill(E::splat(self.simd, E::ZERO));
+        if !self.in_place {
+            self.sums.fill(E::splat(self.simd, E::ZERO));
+        }
         for block in 0..self.pairing.blocks() {
             let mut first = 0;
             while first < vectors {
@@ -124,7 +131,9 @@ impl<E: Element, S: Simd> WithSimd for Products<'_, E, S> {
                 first += count;
             }
         }
-        self.scatter(vectors);
+        if !self.in_place {
+            self.scatter(vectors);
+        }
     }
 }
 
@@ -139,7 +148,11 @@ impl<E: Element, S: Simd> Products<'_, E, S> {
             let mut row = 0;
             while row < self.rows && !pairs.is_empty() {
                 let count = block_of_rows::<C>(self.rows - row);
-                let place = sums + (tap * self.rows + row) * C;
+                let place = if self.in_place {
+                    row * self.strides[0] + first * E::lanes::<S>()
+                } else {
+                    sums + (tap * self.rows + row) * C
+                };
                 match count {
                     1 => self.product::<1, C>(pairs, row, place),
                     2 => self.product::<2, C>(pairs, row, place),
@@ -179,7 +192,6 @@ impl<E: Element, S: Simd> Products<'_, E, S> {
     #[inline(always)]
     fn product<const R: usize, const C: usize>(&mut self, pairs: &[[u32; 2]], row: usize, place: usize) {
         let (simd, lanes) = (self.simd, E::lanes::<S>());
-        let totals = self.sums[place..place + R * C].as_chunks_mut::<C>().0;
         let mut sums = [[E::splat(simd, E::ZERO); C]; R];
         for &[wide, narrow] in pairs {
             let y = wide as usize * lanes * C;
@@ -216,6 +228,14 @@ impl<E: Element, S: Simd> Products<'_, E, S> {
                 }
             }
         }
+        if self.in_place {
+            for (r, sums) in sums.iter().enumerate() {
+                let to = &mut self.gradient[place + r * self.strides[0]..][..C * lanes];
+                E::vectors_mut::<S>(to).copy_from_slice(sums);
+            }
+            return;
+        }
+        let totals = self.sums[place..place + R * C].as_chunks_mut::<C>().0;
         for (totals, sums) in totals.iter_mut().zip(&sums) {
             for (total, &sum) in totals.iter_mut().zip(sums) {
                 *total = E::add(simd, *total, sum);
