@@ -101,7 +101,7 @@ struct SigmoidWeighted(f64);
 
 /// `sigmoid(slope x) = 1 / (1 + e^(-slope x))`.
 #[inline(always)]
-fn sigmoid<E: Element, S: Simd>(simd: S, x: E::Vector<S>, slope: f64) -> E::Vector<S> {
+pub(crate) fn sigmoid<E: Element, S: Simd>(simd: S, x: E::Vector<S>, slope: f64) -> E::Vector<S> {
     E::div(simd, E::splat(simd, E::ONE), one_plus_exp_of_product::<E, S>(simd, x, -slope, E::EXP_LIMIT))
 }
 

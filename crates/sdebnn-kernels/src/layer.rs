@@ -7,9 +7,10 @@ use crate::{
     class_sums::ClassSums,
     contraction::{Contraction, Finish, WeightStrides, Weights, pack},
     element::Element,
-    elementwise::DotAndScale,
     geometry::{Geometry, MOST_TAPS},
+    instructions::InstructionSet,
     pairing::Pairing,
+    squash::{Squash, Unsquash},
     weight_gradient::{WeightGradient, scratch},
 };
 
@@ -153,23 +154,17 @@ impl Layer {
             }
         }
         if self.time == TimeInput::Squash {
-            folded.gates.clear();
-            folded.weights.clear();
-            folded.gates.reserve_exact(outputs);
-            folded.weights.reserve_exact(weights.len());
-            let (a, rest) = biases[outputs..].split_at(outputs);
-            let (c, d) = rest.split_at(outputs);
-            for (q, row) in weights.chunks_exact(self.strides.output).enumerate() {
-                let gate = 1.0 / (1.0 + (-a[q].to_f64() * t - c[q].to_f64()).exp());
-                folded.bias[q] = E::from_f64(biases[q].to_f64() * gate + d[q].to_f64() * t);
-                let gate = E::from_f64(gate);
-                folded.gates.push(gate);
-                let start = folded.weights.len();
-                folded.weights.extend_from_slice(row);
-                folded.weights[start..].iter_mut().for_each(|w| *w *= gate);
-            }
-        }
-        if self.time != TimeInput::Squash {
+            folded.gates.resize(outputs, E::ZERO);
+            folded.weights.resize(weights.len(), E::ZERO);
+            InstructionSet::Detect.dispatch(Squash {
+                t: E::from_f64(t),
+                weights,
+                vectors: biases,
+                gates: &mut folded.gates,
+                squashed: &mut folded.weights,
+                bias: &mut folded.bias,
+            });
+        } else {
             let (taps, [inputs, outputs]) = (self.geometry.taps, self.channels);
             let [forward, transposed] = &mut folded.packed;
             pack(&weights[self.first..], self.strides, 0..taps, [inputs, outputs], forward);
@@ -282,6 +277,18 @@ impl Layer {
         if self.time == TimeInput::None && class_sums.len() == outputs {
             return rest.copy_from_slice(class_sums);
         }
+        if self.time == TimeInput::Squash {
+            let (weights, vectors) = parameters.split_at(self.biases);
+            return simd.vectorize(Unsquash {
+                t: E::from_f64(t),
+                weights,
+                biases: &vectors[..outputs],
+                gates: &folded.gates,
+                bias_gradient: class_sums,
+                weight_gradient,
+                vector_gradients: rest,
+            });
+        }
         for q in 0..outputs {
             let mut total = 0.0;
             let mut by_tap = [0.0; MOST_TAPS];
@@ -292,25 +299,9 @@ impl Layer {
                 }
             }
             rest[q] = E::from_f64(total);
-            match self.time {
-                TimeInput::None => {}
-                TimeInput::Concat => {
-                    for (tap, sum) in by_tap[..self.geometry.taps].iter().enumerate() {
-                        weight_gradient[self.time_weight(q, tap)] = E::from_f64(t * sum);
-                    }
-                }
-                TimeInput::Squash => {
-                    // y = g (W x + b) + d t: so far `weight_gradient` holds the gradient of g W.
-                    let row = q * self.strides.output..(q + 1) * self.strides.output;
-                    let (to, other) = (&mut weight_gradient[row.clone()], &parameters[row]);
-                    let products = DotAndScale { to, other, factor: folded.gates[q] }.run(simd);
-                    let gate_gradient = total * parameters[self.biases + q].to_f64() + products;
-                    let gate = folded.gates[q].to_f64();
-                    let argument = gate_gradient * gate * (1.0 - gate);
-                    rest[q] = E::from_f64(gate * total);
-                    rest[outputs + q] = E::from_f64(t * argument);
-                    rest[2 * outputs + q] = E::from_f64(argument);
-                    rest[3 * outputs + q] = E::from_f64(t * total);
+            if self.time == TimeInput::Concat {
+                for (tap, sum) in by_tap[..self.geometry.taps].iter().enumerate() {
+                    weight_gradient[self.time_weight(q, tap)] = E::from_f64(t * sum);
                 }
             }
         }

@@ -68,6 +68,7 @@ mod sequence;
 mod settings;
 mod single_layer;
 mod solver;
+mod squash;
 mod tape;
 mod tiling;
 mod transpose;
