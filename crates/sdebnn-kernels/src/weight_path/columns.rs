@@ -13,6 +13,9 @@ use crate::element::Element;
 /// Columns handled together: the rows of `N` samples stay in the first-level cache between two products.
 pub(super) const BLOCK: usize = 512;
 
+/// Bytes that are fetched together.
+const CACHE_LINE: usize = 64;
+
 /// One row for each of `N` samples.
 pub(super) type Rows<'a, E, const N: usize> = [&'a [E]; N];
 
@@ -87,6 +90,18 @@ pub(super) fn store_row<E: Element, S: Simd, const V: usize>(values: [E::Vector<
     let row = E::vectors_mut::<S>(&mut row[at..at + V * E::lanes::<S>()]);
     for (to, value) in row.iter_mut().zip(values) {
         *to = value;
+    }
+}
+
+/// Asks for `length` numbers of a row from `at` on, which may lie beyond its end.
+#[inline(always)]
+pub(super) fn prefetch<E>(row: &[E], at: usize, length: usize) {
+    #[cfg(target_arch = "x86_64")]
+    for line in 0..(length * size_of::<E>()).div_ceil(CACHE_LINE) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let line = row.as_ptr().wrapping_add(at).wrapping_byte_add(line * CACHE_LINE);
+        // SAFETY: a prefetch reads nothing that the program could see and never fails, so any address will do.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) };
     }
 }
 

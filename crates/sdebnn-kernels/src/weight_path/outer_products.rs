@@ -2,17 +2,20 @@
 
 use pulp::{Scalar, Simd, WithSimd};
 
-use super::columns::load_row;
+use super::columns::prefetch;
 use crate::element::Element;
 
 /// Rows summed before the next tile of rows: the columns of a tile stay in the first-level cache.
-const ROWS: usize = 192;
+const ROWS: usize = 64;
 
-/// Vectors of a tile: with 4 coefficients, 12 sums, 3 vectors and a broadcast fill the registers of AVX2.
-const VECTORS: usize = 3;
+/// Vectors of a tile: with 3 coefficients, 12 sums and a broadcast leave registers of AVX2 for 3 of them.
+const VECTORS: usize = 4;
 
-/// Numbers of a tile's row, at most: 3 vectors of AVX-512 in single precision.
-const TILE: usize = 48;
+/// Coefficients of a tile.
+const COEFFICIENTS: usize = 3;
+
+/// Coefficients from which on the next rows are asked for during the arithmetic: with fewer, it is over too soon.
+const FORESEEN: usize = 8;
 
 /// `Σ_k coefficients[k][h] x[k][m]` for all `h` and some columns `m`.
 pub(super) struct OuterProducts<'a, E, F> {
@@ -34,68 +37,88 @@ impl<E: Element, F: FnMut(usize, usize, &[E])> WithSimd for OuterProducts<'_, E,
 
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
-        let lanes = E::lanes::<S>();
-        let (mut at, end) = (self.columns.start, self.columns.end);
-        while at + VECTORS * lanes <= end {
-            self.columns::<S, VECTORS>(simd, at);
-            at += VECTORS * lanes;
-        }
-        while at + lanes <= end {
-            self.columns::<S, 1>(simd, at);
-            at += lanes;
-        }
-        while at < end {
-            self.columns::<Scalar, 1>(Scalar::new(), at);
-            at += 1;
+        let length = self.columns.len();
+        if length >= VECTORS * E::lanes::<S>() {
+            self.sweep::<S, VECTORS>(simd);
+        } else if length >= E::lanes::<S>() {
+            self.sweep::<S, 1>(simd);
+        } else {
+            self.sweep::<Scalar, 1>(Scalar::new());
         }
     }
 }
 
 impl<E: Element, F: FnMut(usize, usize, &[E])> OuterProducts<'_, E, F> {
+    /// All columns in tiles of `V` vectors. The last tile begins early enough to be whole, and what it has again is left out.
     #[inline(always)]
-    fn columns<S: Simd, const V: usize>(&mut self, simd: S, at: usize) {
+    fn sweep<S: Simd, const V: usize>(&mut self, simd: S) {
+        let (length, std::ops::Range { start, end }) = (V * E::lanes::<S>(), self.columns.clone());
+        let mut totals = vec![E::ZERO; self.width * length];
+        for column in (start..end).step_by(length) {
+            let at = column.min(end - length);
+            totals.fill(E::ZERO);
+            self.columns::<S, V>(simd, at, &mut totals);
+            for (index, totals) in totals.chunks_exact(length).enumerate() {
+                (self.add)(index, column - start, &totals[column - at..]);
+            }
+        }
+    }
+
+    /// Adds to `totals` at the columns from `at` on. Meanwhile, what comes next is asked for: its rows are too far apart for the
+    /// machine to foresee.
+    #[inline(always)]
+    fn columns<S: Simd, const V: usize>(&self, simd: S, at: usize, totals: &mut [E]) {
         let Self { coefficients, width, x, stride, .. } = *self;
-        for (coefficients, x) in coefficients.chunks(ROWS * width).zip(x.chunks(ROWS * stride)) {
-            let mut first = 0;
-            while first < width {
-                let taken = (width - first).min(4);
-                match taken {
-                    4 => self.tile::<S, V, 4>(simd, coefficients, x, first, at),
-                    3 => self.tile::<S, V, 3>(simd, coefficients, x, first, at),
-                    2 => self.tile::<S, V, 2>(simd, coefficients, x, first, at),
-                    _ => self.tile::<S, V, 1>(simd, coefficients, x, first, at),
+        let length = V * E::lanes::<S>();
+        let blocks = coefficients.chunks(ROWS * width).zip(x.chunks(ROWS * stride));
+        for (block, (coefficients, rows)) in blocks.enumerate() {
+            let next = (block + 1) * ROWS * stride;
+            let next = if next < x.len() { next + at } else { at + length };
+            for (tile, totals) in totals.chunks_mut(COEFFICIENTS * length).enumerate() {
+                let first = COEFFICIENTS * tile;
+                if width >= FORESEEN {
+                    for row in first * ROWS / width..(first + COEFFICIENTS).min(width) * ROWS / width {
+                        // One more, because rows do not begin with cache lines.
+                        prefetch(x, next + row * stride, length + 1);
+                    }
                 }
-                first += taken;
+                match totals.len() / length {
+                    3 => self.tile::<S, V, 3>(simd, coefficients, rows, first, at, totals),
+                    2 => self.tile::<S, V, 2>(simd, coefficients, rows, first, at, totals),
+                    _ => self.tile::<S, V, 1>(simd, coefficients, rows, first, at, totals),
+                }
             }
         }
     }
 
     #[inline(always)]
     fn tile<S: Simd, const V: usize, const R: usize>(
-        &mut self,
+        &self,
         simd: S,
         coefficients: &[E],
         x: &[E],
         first: usize,
         at: usize,
+        totals: &mut [E],
     ) {
-        let length = V * E::lanes::<S>();
         let mut sums = [[E::splat(simd, E::ZERO); V]; R];
-        for (coefficients, x) in coefficients.chunks_exact(self.width).zip(x.chunks(self.stride)) {
-            let x = load_row::<E, S, V>(x, at);
-            for (sums, &coefficient) in sums.iter_mut().zip(&coefficients[first..first + R]) {
-                let coefficient = E::splat(simd, coefficient);
-                for (sum, &x) in sums.iter_mut().zip(&x) {
-                    *sum = E::fma(simd, x, coefficient, *sum);
+        for (coefficients, x) in coefficients.chunks_exact(self.width).zip(x.chunks_exact(self.stride)) {
+            let x = &E::vectors::<S>(&x[at..at + V * E::lanes::<S>()])[..V];
+            let mut factors = [E::splat(simd, E::ZERO); R];
+            for (factor, &coefficient) in factors.iter_mut().zip(&coefficients[first..first + R]) {
+                *factor = E::splat(simd, coefficient);
+            }
+            for place in 0..V {
+                let x = x[place];
+                for row in 0..R {
+                    sums[row][place] = E::fma(simd, x, factors[row], sums[row][place]);
                 }
             }
         }
-        let mut values = [E::ZERO; TILE];
-        for (offset, sums) in sums.iter().enumerate() {
-            for (to, &sum) in E::vectors_mut::<S>(&mut values[..length]).iter_mut().zip(sums) {
-                *to = sum;
+        for (totals, sums) in E::vectors_mut::<S>(totals).chunks_exact_mut(V).zip(sums) {
+            for (total, sum) in totals.iter_mut().zip(sums) {
+                *total = E::add(simd, *total, sum);
             }
-            (self.add)(first + offset, at - self.columns.start, &values[..length]);
         }
     }
 }

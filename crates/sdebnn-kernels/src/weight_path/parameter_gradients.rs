@@ -12,7 +12,7 @@ const LARGEST_PIECE: usize = 4096;
 const PIECES: usize = 8;
 
 /// The pieces have whole tiles for all instruction sets.
-const WHOLE_TILES: usize = 48;
+const WHOLE_TILES: usize = 64;
 
 fn piece(moving: usize) -> usize {
     moving.div_ceil(PIECES).next_multiple_of(WHOLE_TILES).min(LARGEST_PIECE)
