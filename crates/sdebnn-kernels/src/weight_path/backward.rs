@@ -6,7 +6,7 @@ use pulp::{Scalar, Simd, WithSimd};
 
 use super::{
     WeightPathProblem,
-    columns::{BLOCK, Matrix, Rows, RowsMut, combine, dot, load, load_row, reduce, rows, store_row},
+    columns::{BLOCK, Matrix, Rows, RowsMut, combine, dot, foresee, load, load_row, reduce, rows, store_row},
     forward::{Call, accumulate, cut_into_pieces, for_each_piece, pieces},
     hidden::{Differentiate, transpose},
 };
@@ -58,7 +58,7 @@ impl<E: Element> Call<'_, E> {
         let hidden = if counts && layout.hidden_layers() > 0 { transpose::<E, N>(kept) } else { Vec::new() };
         let retreat = |(columns, [weights, direct, output_gradient]): (Range<usize>, [RowsMut<'_, E, N>; 3])| {
             InstructionSet::Detect.dispatch(Retreat::<E, N, W> {
-                input: self.input(),
+                input: self.input,
                 first: &adjoint.first,
                 output: self.output,
                 // Without the row of ones.
@@ -102,7 +102,7 @@ impl<E: Element> Call<'_, E> {
         let work = pieces(self.problem.layout.moving()).zip(cut_into_pieces::<E, N>(weights)).collect();
         for_each_piece(work, |(columns, weights): (Range<usize>, RowsMut<'_, E, N>)| {
             let (at, direct) = (columns.start, rows(direct, columns));
-            InstructionSet::Detect.dispatch(Finish::<E, N, W> { input: self.input(), first, weights, direct, at });
+            InstructionSet::Detect.dispatch(Finish::<E, N, W> { input: self.input, first, weights, direct, at });
         });
     }
 }
@@ -145,20 +145,21 @@ impl<E: Element, const N: usize, const W: usize> WithSimd for Retreat<'_, E, N, 
         let mut sums = vec![E::ZERO; self.output.rows * N * lanes];
         for start in (0..length).step_by(BLOCK) {
             let (mut at, end) = (start, length.min(start + BLOCK));
+            let (output, input) = (self.output.block(self.at + start), self.input.block(self.at + start));
             while at + W * lanes <= end {
-                self.tile::<S, W>(simd, at);
+                self.tile::<S, W>(simd, &input, &output, start, at);
                 at += W * lanes;
             }
             while at + lanes <= end {
-                self.tile::<S, 1>(simd, at);
+                self.tile::<S, 1>(simd, &input, &output, start, at);
                 at += lanes;
             }
             while at < end {
-                self.tile::<Scalar, 1>(Scalar::new(), at);
+                self.tile::<Scalar, 1>(Scalar::new(), &input, &output, start, at);
                 at += 1;
             }
             let gradient = self.output_gradient.each_ref().map(|row| &row[start..end]);
-            dot::<E, S, N, W>(simd, &self.output, &gradient, self.at + start, &mut sums);
+            dot::<E, S, N, W>(simd, &output, &gradient, &mut sums);
         }
         reduce::<E, S, N>(simd, &sums)
     }
@@ -166,10 +167,24 @@ impl<E: Element, const N: usize, const W: usize> WithSimd for Retreat<'_, E, N, 
 
 impl<E: Element, const N: usize, const W: usize> Retreat<'_, E, N, W> {
     #[inline(always)]
-    fn tile<S: Simd, const V: usize>(&mut self, simd: S, at: usize) {
+    fn tile<S: Simd, const V: usize>(
+        &mut self,
+        simd: S,
+        input: &Matrix<'_, E>,
+        output: &Matrix<'_, E>,
+        start: usize,
+        at: usize,
+    ) {
         let splat = |value| E::splat(simd, value);
+        for rows in [&self.weights, &self.direct, &self.output_gradient] {
+            foresee::<E, S, N, V>(rows, at);
+        }
+        foresee::<E, S, N, V>(&self.current_gradient, at);
+        if self.counts {
+            foresee::<E, S, N, V>(&self.current, at);
+        }
         let direct = load::<E, S, N, V>(&self.direct, at);
-        let stage = combine::<E, S, N, V>(simd, &self.input, self.first, self.at + at, direct);
+        let stage = combine::<E, S, N, V>(simd, input, self.first, at - start, direct);
         for (sample, stage) in stage.into_iter().enumerate() {
             let mut weights = load_row::<E, S, V>(self.weights[sample], at);
             let mut direct = load_row::<E, S, V>(self.current_gradient[sample], at);
@@ -185,15 +200,15 @@ impl<E: Element, const N: usize, const W: usize> Retreat<'_, E, N, W> {
             store_row::<E, S, V>(direct, self.direct[sample], at);
         }
         if self.counts {
-            self.add_kl::<S, V>(simd, at);
+            self.add_kl::<S, V>(simd, output, start, at);
         }
     }
 
     /// What the KL divergence adds to the gradients.
     #[inline(always)]
-    fn add_kl<S: Simd, const V: usize>(&mut self, simd: S, at: usize) {
+    fn add_kl<S: Simd, const V: usize>(&mut self, simd: S, output: &Matrix<'_, E>, start: usize, at: usize) {
         let base = load::<E, S, N, V>(&self.base, at);
-        let network = combine::<E, S, N, V>(simd, &self.output, self.hidden, self.at + at, base);
+        let network = combine::<E, S, N, V>(simd, output, self.hidden, at - start, base);
         for (sample, network) in network.into_iter().enumerate() {
             let current = load_row::<E, S, V>(self.current[sample], at);
             let mut drift = load_row::<E, S, V>(self.output_gradient[sample], at);
@@ -225,23 +240,26 @@ impl<E: Element, const N: usize, const W: usize> WithSimd for Finish<'_, E, N, W
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
         let (lanes, length) = (E::lanes::<S>(), self.weights[0].len());
-        let mut at = 0;
-        while at + W * lanes <= length {
-            self.tile::<S, W>(simd, at);
-            at += W * lanes;
-        }
-        while at < length {
-            self.tile::<Scalar, 1>(Scalar::new(), at);
-            at += 1;
+        for start in (0..length).step_by(BLOCK) {
+            let (mut at, end) = (start, length.min(start + BLOCK));
+            let input = self.input.block(self.at + start);
+            while at + W * lanes <= end {
+                self.tile::<S, W>(simd, &input, start, at);
+                at += W * lanes;
+            }
+            while at < end {
+                self.tile::<Scalar, 1>(Scalar::new(), &input, start, at);
+                at += 1;
+            }
         }
     }
 }
 
 impl<E: Element, const N: usize, const W: usize> Finish<'_, E, N, W> {
     #[inline(always)]
-    fn tile<S: Simd, const V: usize>(&mut self, simd: S, at: usize) {
+    fn tile<S: Simd, const V: usize>(&mut self, simd: S, input: &Matrix<'_, E>, start: usize, at: usize) {
         let direct = load::<E, S, N, V>(&self.direct, at);
-        let stage = combine::<E, S, N, V>(simd, &self.input, self.first, self.at + at, direct);
+        let stage = combine::<E, S, N, V>(simd, input, self.first, at - start, direct);
         for (row, mut stage) in self.weights.iter_mut().zip(stage) {
             for (stage, weight) in stage.iter_mut().zip(load_row::<E, S, V>(row, at)) {
                 *stage = E::add(simd, *stage, weight);

@@ -10,8 +10,12 @@ use pulp::{Scalar, Simd, WithSimd};
 
 use crate::element::Element;
 
-/// Columns handled together: the rows of `N` samples stay in the first-level cache between two products.
-pub(super) const BLOCK: usize = 512;
+/// Columns handled together, whole tiles for all instruction sets: the rows of `N` samples stay in the first-level cache between
+/// two products.
+pub(super) const BLOCK: usize = 384;
+
+/// Tiles from the one that is computed to the one that is asked for.
+const AHEAD: usize = 2;
 
 /// Bytes that are fetched together.
 const CACHE_LINE: usize = 64;
@@ -29,11 +33,24 @@ pub(super) struct Matrix<'a, E> {
     /// Distance between the starts of two rows.
     pub(super) stride: usize,
     pub(super) rows: usize,
+    /// Distance between the starts of two blocks, for each of their columns.
+    pub(super) step: usize,
 }
 
 impl<'a, E> Matrix<'a, E> {
     /// No rows at all.
-    pub(super) const EMPTY: Self = Self { elements: &[], stride: 1, rows: 0 };
+    pub(super) const EMPTY: Self = Self { elements: &[], stride: 1, rows: 0, step: 0 };
+
+    /// Block after block, `[BLOCK columns][row][column]`.
+    pub(super) fn blocks(elements: &'a [E], rows: usize) -> Self {
+        Self { elements, stride: BLOCK, rows, step: rows }
+    }
+
+    /// The block that begins with column `at`.
+    #[inline(always)]
+    pub(super) fn block(&self, at: usize) -> Self {
+        Self { elements: &self.elements[at * self.step..], ..*self }
+    }
 
     #[inline(always)]
     fn row(&self, row: usize, columns: Range<usize>) -> &'a [E] {
@@ -93,6 +110,18 @@ pub(super) fn store_row<E: Element, S: Simd, const V: usize>(values: [E::Vector<
     }
 }
 
+/// Asks for what the rows have [`AHEAD`] tiles after column `at`. The rows of several samples are more streams than the machine
+/// foresees.
+#[inline(always)]
+pub(super) fn foresee<E: Element, S: Simd, const N: usize, const V: usize>(rows: &[impl AsRef<[E]>; N], at: usize) {
+    let length = V * E::lanes::<S>();
+    if N > 1 {
+        for row in rows {
+            prefetch(row.as_ref(), at + AHEAD * length, length);
+        }
+    }
+}
+
 /// Asks for `length` numbers of a row from `at` on, which may lie beyond its end.
 #[inline(always)]
 pub(super) fn prefetch<E>(row: &[E], at: usize, length: usize) {
@@ -126,17 +155,16 @@ pub(super) fn combine<E: Element, S: Simd, const N: usize, const V: usize>(
     sums
 }
 
-/// Adds `matrix[h] · x[s]`, over the columns from `at` that `x` has, to the lanes of `sums[h][s]`.
+/// Adds `matrix[h] · x[s]`, over the columns that `x` has, to the lanes of `sums[h][s]`.
 #[inline(always)]
 pub(super) fn dot<E: Element, S: Simd, const N: usize, const W: usize>(
     simd: S,
     matrix: &Matrix<'_, E>,
     x: &Rows<'_, E, N>,
-    at: usize,
     sums: &mut [E],
 ) {
     let length = x[0].len();
-    let columns = at..at + length;
+    let columns = 0..length;
     let whole = E::vectors_mut::<S>(sums);
     let mut row = 0;
     while row + W <= matrix.rows {
@@ -258,7 +286,10 @@ impl<E: Element, const N: usize, const W: usize> WithSimd for Dot<'_, E, N, W> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Vec<E> {
         let mut sums = vec![E::ZERO; self.matrix.rows * N * E::lanes::<S>()];
-        dot::<E, S, N, W>(simd, &self.matrix, &self.x, self.at, &mut sums);
+        for start in (0..self.x[0].len()).step_by(BLOCK) {
+            let x = self.x.map(|row| &row[start..row.len().min(start + BLOCK)]);
+            dot::<E, S, N, W>(simd, &self.matrix.block(self.at + start), &x, &mut sums);
+        }
         reduce::<E, S, N>(simd, &sums)
     }
 }

@@ -7,18 +7,20 @@ use rayon::prelude::*;
 
 use super::{
     WeightPathProblem,
-    columns::{BLOCK, Dot, Matrix, Rows, RowsMut, combine, cut, dot, load, load_row, reduce, rows, store_row},
+    columns::{BLOCK, Dot, Matrix, Rows, RowsMut, combine, cut, dot, foresee, load, load_row, reduce, rows, store_row},
     hidden::{Activate, add},
 };
 use crate::{element::Element, instructions::InstructionSet};
 
 /// Columns of a piece of work for a thread: with fewer, waking it takes longer than the work.
-const PIECE: usize = 32_768;
+const PIECE: usize = 85 * BLOCK;
 
 /// What all groups of a call share.
 pub(super) struct Call<'a, E> {
     pub(super) problem: &'a WeightPathProblem,
     pub(super) phi: &'a [E],
+    /// The columns of the first layer's weights that belong to moving weights.
+    pub(super) input: Matrix<'a, E>,
     /// The weights of the last layer, transposed; no rows if there are no hidden layers.
     pub(super) output: Matrix<'a, E>,
 }
@@ -34,13 +36,6 @@ pub(super) struct Group<'a, E> {
 }
 
 impl<'a, E: Element> Call<'a, E> {
-    /// The columns of the first layer's weights that belong to moving weights.
-    pub(super) fn input(&self) -> Matrix<'a, E> {
-        let layout = &self.problem.layout;
-        let elements = &self.phi[layout.weights(0)][layout.time_inputs()..];
-        Matrix { elements, stride: layout.inputs(0), rows: layout.outputs(0) }
-    }
-
     /// What the products with the last hidden layer are added to: the biases, or, without hidden layers, all of the output.
     pub(super) fn output_base<'b, const N: usize>(&self, outputs: &'b [E], columns: Range<usize>) -> Rows<'b, E, N>
     where
@@ -66,7 +61,7 @@ impl<'a, E: Element> Call<'a, E> {
         let pieces: Vec<_> = pieces(moving).collect();
         let mut first = total(&pieces, |columns| {
             let x = rows::<E, N>(weights[0], columns.clone());
-            InstructionSet::Detect.dispatch(Dot::<E, N, W> { matrix: self.input(), x, at: columns.start })
+            InstructionSet::Detect.dispatch(Dot::<E, N, W> { matrix: self.input, x, at: columns.start })
         });
         let mut divergence = [0.0; N];
         let stages = method.stages();
@@ -90,7 +85,7 @@ impl<'a, E: Element> Call<'a, E> {
             let progress = if last { 1.0 } else { method.node(stage + 1) };
             let weight = method.weight(stage);
             let noise = if method.increments() == 1 { noise[step] } else { noise[evaluation] };
-            let input = if evaluation + 1 == times.len() { Matrix::EMPTY } else { self.input() };
+            let input = if evaluation + 1 == times.len() { Matrix::EMPTY } else { self.input };
             let advance = |(columns, next, remember): (Range<usize>, RowsMut<'_, E, N>, Option<RowsMut<'_, E, N>>)| {
                 let (start, remember) = match remember {
                     Some(remembered) if last => (remembered.map(|row| &*row), None),
@@ -210,25 +205,26 @@ impl<E: Element, const N: usize, const W: usize> WithSimd for Advance<'_, E, N, 
         let mut sums = vec![E::ZERO; self.input.rows * N * lanes];
         for start in (0..length).step_by(BLOCK) {
             let (mut at, end) = (start, length.min(start + BLOCK));
+            let (output, input) = (self.output.block(self.at + start), self.input.block(self.at + start));
             let mut squares = [E::splat(simd, E::ZERO); N];
             let mut rest = [E::splat(Scalar::new(), E::ZERO); N];
             while at + W * lanes <= end {
-                self.tile::<S, W>(simd, at, &mut squares);
+                self.tile::<S, W>(simd, &output, start, at, &mut squares);
                 at += W * lanes;
             }
             while at + lanes <= end {
-                self.tile::<S, 1>(simd, at, &mut squares);
+                self.tile::<S, 1>(simd, &output, start, at, &mut squares);
                 at += lanes;
             }
             while at < end {
-                self.tile::<Scalar, 1>(Scalar::new(), at, &mut rest);
+                self.tile::<Scalar, 1>(Scalar::new(), &output, start, at, &mut rest);
                 at += 1;
             }
             for ((total, square), rest) in total.iter_mut().zip(squares).zip(rest) {
                 *total += E::sum(simd, square).to_f64() + E::sum(Scalar::new(), rest).to_f64();
             }
             let next = self.next.each_ref().map(|row| &row[start..end]);
-            dot::<E, S, N, W>(simd, &self.input, &next, self.at + start, &mut sums);
+            dot::<E, S, N, W>(simd, &input, &next, &mut sums);
         }
         (reduce::<E, S, N>(simd, &sums), total)
     }
@@ -236,10 +232,21 @@ impl<E: Element, const N: usize, const W: usize> WithSimd for Advance<'_, E, N, 
 
 impl<E: Element, const N: usize, const W: usize> Advance<'_, E, N, W> {
     #[inline(always)]
-    fn tile<S: Simd, const V: usize>(&mut self, simd: S, at: usize, squares: &mut [E::Vector<S>; N]) {
+    fn tile<S: Simd, const V: usize>(
+        &mut self,
+        simd: S,
+        output: &Matrix<'_, E>,
+        start: usize,
+        at: usize,
+        squares: &mut [E::Vector<S>; N],
+    ) {
         let splat = |value| E::splat(simd, value);
+        for rows in [&self.start, &self.current, &self.noise] {
+            foresee::<E, S, N, V>(rows, at);
+        }
+        foresee::<E, S, N, V>(&self.next, at);
         let base = load::<E, S, N, V>(&self.base, at);
-        let network = combine::<E, S, N, V>(simd, &self.output, self.hidden, self.at + at, base);
+        let network = combine::<E, S, N, V>(simd, output, self.hidden, at - start, base);
         for (sample, network) in network.into_iter().enumerate() {
             let start = load_row::<E, S, V>(self.start[sample], at);
             let current = load_row::<E, S, V>(self.current[sample], at);

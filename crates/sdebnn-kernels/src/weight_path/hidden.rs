@@ -47,7 +47,7 @@ impl<E: Element, const N: usize, const W: usize> WithSimd for Activate<'_, E, N,
             if layer > 0 {
                 let (matrix, biases) = (layout.inner_matrix(phi, layer), &phi[layout.biases(layer)]);
                 let mut sums = vec![E::ZERO; matrix.rows * N * E::lanes::<S>()];
-                dot::<E, S, N, W>(simd, &matrix, &rows(&values, 0..matrix.stride), 0, &mut sums);
+                dot::<E, S, N, W>(simd, &matrix, &rows(&values, 0..matrix.stride), &mut sums);
                 values = reduce::<E, S, N>(simd, &sums);
                 values.chunks_exact_mut(biases.len()).for_each(|values| add(biases, values));
             }
@@ -111,7 +111,7 @@ impl<E: Element> WithSimd for Differentiate<'_, E> {
 impl Layout {
     /// The weights of a layer between two hidden ones.
     fn inner_matrix<'a, E>(&self, phi: &'a [E], layer: usize) -> Matrix<'a, E> {
-        Matrix { elements: &phi[self.weights(layer)], stride: self.inputs(layer), rows: self.outputs(layer) }
+        Matrix { elements: &phi[self.weights(layer)], stride: self.inputs(layer), rows: self.outputs(layer), step: 1 }
     }
 }
 

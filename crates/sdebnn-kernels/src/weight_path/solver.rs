@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use super::{
     WeightPathProblem,
     backward::{Adjoint, Evaluation},
-    columns::Matrix,
+    columns::{BLOCK, Matrix},
     forward::{Call, Group},
     hidden::add,
     layout::{Layout, deal, groups},
@@ -21,8 +21,8 @@ use crate::{buffer::Buffer, element::Element, error::Error};
 /// Bytes of output gradients that are held before they go into the gradients of `φ`.
 const GRADIENT_MEMORY: usize = 32 << 20;
 
-/// Columns that are transposed together: what is read for them stays in the first-level cache.
-const TRANSPOSED: usize = 64;
+/// Rows from which on the first layer is put in blocks: fewer are read as fast from where they are.
+const PACKED: usize = 4;
 
 /// What goes into a solve.
 #[derive(Clone, Copy, Debug)]
@@ -75,7 +75,9 @@ pub struct WeightPathTape<E> {
     samples: usize,
     /// For each kept layer `[evaluation][S][width]`.
     activations: Vec<Buffer<E>>,
-    /// The weights of the last layer, transposed.
+    /// The first layer's weights of the moving weights, in blocks; empty if they are read where they are.
+    input: Buffer<E>,
+    /// The weights of the last layer, transposed, in blocks.
     output: Buffer<E>,
 }
 
@@ -162,6 +164,7 @@ impl<E: Element> WeightPathSolver<E> {
         check_length("the final weights", row, outputs.end.len())?;
         check_length("the KL divergence", samples, outputs.kl.len())?;
         let mut tape = self.tape(samples);
+        pack_input(layout, phi, &mut tape.input);
         transpose_output(layout, phi, &mut tape.output);
         let groups = groups(samples);
         let mut activations: Vec<Vec<_>> = groups.iter().map(|_| Vec::new()).collect();
@@ -172,7 +175,7 @@ impl<E: Element> WeightPathSolver<E> {
         let weights = deal(outputs.stages, &groups, samples, layout.moving());
         let ends = deal(outputs.end, &groups, samples, layout.moving());
         let divergences = deal(outputs.kl, &groups, samples, 1);
-        let call = Call { problem: &self.problem, phi, output: output_matrix(layout, &tape.output) };
+        let call = self.call(phi, &tape.input, &tape.output);
         let outputs = weights.into_iter().zip(ends).zip(divergences).zip(activations);
         let work: Vec<_> = groups.iter().zip(outputs).collect();
         work.into_par_iter().with_max_len(1).for_each(|(group, (((mut weights, end), mut kl), activations))| {
@@ -208,7 +211,7 @@ impl<E: Element> WeightPathSolver<E> {
         check_length("the gradient of the initial weights", moving, gradients.initial.len())?;
         check_length("the gradient of phi", layout.parameters(), gradients.phi.len())?;
         let groups = groups(samples);
-        let call = Call { problem: &self.problem, phi, output: output_matrix(layout, &tape.output) };
+        let call = self.call(phi, &tape.input, &tape.output);
         let mut adjoints: Vec<_> = groups
             .iter()
             .map(|group| Adjoint {
@@ -283,7 +286,21 @@ impl<E: Element> WeightPathSolver<E> {
         let layout = &self.problem.layout;
         let rows = self.problem.evaluations() * samples;
         let activations = (0..layout.kept_layers()).map(|layer| Buffer::new(rows * layout.width(layer))).collect();
-        WeightPathTape { samples, activations, output: Buffer::new(output_rows(layout) * layout.moving()) }
+        let whole = layout.moving().next_multiple_of(BLOCK);
+        let input = Buffer::new(if layout.outputs(0) < PACKED { 0 } else { layout.outputs(0) * whole });
+        WeightPathTape { samples, activations, input, output: Buffer::new(output_rows(layout) * whole) }
+    }
+
+    fn call<'a>(&'a self, phi: &'a [E], input: &'a [E], output: &'a [E]) -> Call<'a, E> {
+        let layout = &self.problem.layout;
+        let rows = layout.outputs(0);
+        let input = if rows < PACKED {
+            let elements = &phi[layout.weights(0)][layout.time_inputs()..];
+            Matrix { elements, stride: layout.inputs(0), rows, step: 1 }
+        } else {
+            Matrix::blocks(input, rows)
+        };
+        Call { problem: &self.problem, phi, input, output: Matrix::blocks(output, output_rows(layout)) }
     }
 
     fn layer_gradients(&self, samples: usize) -> LayerGradients<E> {
@@ -310,17 +327,25 @@ fn output_rows(layout: &Layout) -> usize {
     if layout.hidden_layers() == 0 { 0 } else { layout.inputs(layout.hidden_layers()) }
 }
 
-fn output_matrix<'a, E>(layout: &Layout, elements: &'a [E]) -> Matrix<'a, E> {
-    Matrix { elements, stride: layout.moving(), rows: output_rows(layout) }
+/// The first layer's weights of the moving weights, block after block.
+fn pack_input<E: Element>(layout: &Layout, phi: &[E], to: &mut [E]) {
+    let from = &phi[layout.weights(0)];
+    for (block, to) in to.chunks_exact_mut(layout.outputs(0) * BLOCK).enumerate() {
+        for (from, to) in from.chunks_exact(layout.inputs(0)).zip(to.chunks_exact_mut(BLOCK)) {
+            let from = &from[layout.time_inputs() + block * BLOCK..];
+            to.iter_mut().zip(from).for_each(|(to, &from)| *to = from);
+        }
+    }
 }
 
+/// The last layer's weights, transposed, block after block.
 fn transpose_output<E: Element>(layout: &Layout, phi: &[E], to: &mut [E]) {
-    let (rows, moving) = (output_rows(layout), layout.moving());
+    let rows = output_rows(layout);
     let from = &phi[layout.weights(layout.hidden_layers())];
-    for start in (0..moving).step_by(TRANSPOSED) {
-        for (row, to) in to.chunks_exact_mut(moving).enumerate() {
-            let from = from[start * rows + row..].iter().step_by(rows);
-            let to = &mut to[start..moving.min(start + TRANSPOSED)];
+    let block = (rows * BLOCK).max(1);
+    for (to, from) in to.chunks_exact_mut(block).zip(from.chunks(block)) {
+        for (row, to) in to.chunks_exact_mut(BLOCK).enumerate() {
+            let from = from[row..].iter().step_by(rows);
             to.iter_mut().zip(from).for_each(|(to, &from)| *to = from);
         }
     }
