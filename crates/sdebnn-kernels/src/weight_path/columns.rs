@@ -17,6 +17,9 @@ pub(super) const BLOCK: usize = 384;
 /// Tiles from the one that is computed to the one that is asked for.
 const AHEAD: usize = 2;
 
+/// Numbers of a vector, at most.
+const LANES: usize = 16;
+
 /// Bytes that are fetched together.
 const CACHE_LINE: usize = 64;
 
@@ -33,23 +36,23 @@ pub(super) struct Matrix<'a, E> {
     /// Distance between the starts of two rows.
     pub(super) stride: usize,
     pub(super) rows: usize,
-    /// Distance between the starts of two blocks, for each of their columns.
-    pub(super) step: usize,
+    /// Whether it is `[block][row][column]`, with zeros after the last column, and the stride that of a block.
+    pub(super) blocks: bool,
 }
 
 impl<'a, E> Matrix<'a, E> {
     /// No rows at all.
-    pub(super) const EMPTY: Self = Self { elements: &[], stride: 1, rows: 0, step: 0 };
+    pub(super) const EMPTY: Self = Self { elements: &[], stride: BLOCK, rows: 0, blocks: true };
 
-    /// Block after block, `[BLOCK columns][row][column]`.
+    /// One that is stored block after block: what is read together lies together.
     pub(super) fn blocks(elements: &'a [E], rows: usize) -> Self {
-        Self { elements, stride: BLOCK, rows, step: rows }
+        Self { elements, stride: BLOCK, rows, blocks: true }
     }
 
     /// The block that begins with column `at`.
     #[inline(always)]
     pub(super) fn block(&self, at: usize) -> Self {
-        Self { elements: &self.elements[at * self.step..], ..*self }
+        Self { elements: &self.elements[at * if self.blocks { self.rows } else { 1 }..], ..*self }
     }
 
     #[inline(always)]
@@ -144,7 +147,12 @@ pub(super) fn combine<E: Element, S: Simd, const N: usize, const V: usize>(
     mut sums: [[E::Vector<S>; V]; N],
 ) -> [[E::Vector<S>; V]; N] {
     for (row, coefficients) in coefficients.as_chunks::<N>().0.iter().enumerate() {
-        let row = load_row::<E, S, V>(matrix.row(row, at..at + V * E::lanes::<S>()), 0);
+        let row = matrix.row(row, at..at + V * E::lanes::<S>());
+        if N > 1 {
+            // What the next tile reads of this row.
+            prefetch(row, row.len(), row.len());
+        }
+        let row = load_row::<E, S, V>(row, 0);
         for (sums, &coefficient) in sums.iter_mut().zip(coefficients) {
             let coefficient = E::splat(simd, coefficient);
             for (sum, &element) in sums.iter_mut().zip(&row) {
@@ -186,10 +194,24 @@ pub(super) fn dot<E: Element, S: Simd, const N: usize, const W: usize>(
     if rest.is_empty() {
         return;
     }
-    for (row, sums) in sums.chunks_exact_mut(N * lanes).enumerate() {
-        let row = &matrix.row(row, columns.clone())[rest.clone()];
-        for (x, sums) in x.iter().zip(sums.chunks_exact_mut(lanes)) {
-            multiply_add(row, &x[rest.clone()], sums);
+    if !matrix.blocks {
+        for (row, sums) in sums.chunks_exact_mut(N * lanes).enumerate() {
+            let row = &matrix.row(row, columns.clone())[rest.clone()];
+            for (x, sums) in x.iter().zip(sums.chunks_exact_mut(lanes)) {
+                multiply_add(row, &x[rest.clone()], sums);
+            }
+        }
+        return;
+    }
+    // Zeros fill up the last vector of `x` as they do in a block.
+    let mut tails = [[E::ZERO; LANES]; N];
+    for (tail, x) in tails.iter_mut().zip(x) {
+        tail[..rest.len()].copy_from_slice(&x[rest.clone()]);
+    }
+    for (row, sums) in E::vectors_mut::<S>(sums).chunks_exact_mut(N).enumerate() {
+        let elements = load_row::<E, S, 1>(matrix.row(row, rest.start..rest.start + lanes), 0)[0];
+        for (sum, tail) in sums.iter_mut().zip(&tails) {
+            *sum = E::fma(simd, elements, E::vectors::<S>(tail)[0], *sum);
         }
     }
 }

@@ -3,7 +3,7 @@
 use pulp::{Scalar, Simd, WithSimd};
 
 use super::{
-    columns::{Matrix, dot, reduce, rows},
+    columns::{Matrix, Rows, dot, reduce, rows},
     layout::Layout,
 };
 use crate::{
@@ -111,7 +111,12 @@ impl<E: Element> WithSimd for Differentiate<'_, E> {
 impl Layout {
     /// The weights of a layer between two hidden ones.
     fn inner_matrix<'a, E>(&self, phi: &'a [E], layer: usize) -> Matrix<'a, E> {
-        Matrix { elements: &phi[self.weights(layer)], stride: self.inputs(layer), rows: self.outputs(layer), step: 1 }
+        Matrix {
+            elements: &phi[self.weights(layer)],
+            stride: self.inputs(layer),
+            rows: self.outputs(layer),
+            blocks: false,
+        }
     }
 }
 
@@ -129,8 +134,12 @@ impl<E: Element, S: Simd> WithFunction<E> for InPlace<'_, E, S> {
 
 /// `[N][size]` as `[size][N]`.
 pub(super) fn transpose<E: Element, const N: usize>(values: &[E]) -> Vec<E> {
-    let size = values.len() / N;
-    (0..size).flat_map(|index| values[index..].iter().step_by(size).copied()).collect()
+    let rows: Rows<'_, E, N> = rows(values, 0..values.len() / N);
+    let mut transposed = vec![E::ZERO; values.len()];
+    for (index, to) in transposed.as_chunks_mut::<N>().0.iter_mut().enumerate() {
+        *to = rows.map(|row| row[index]);
+    }
+    transposed
 }
 
 /// `to += from`

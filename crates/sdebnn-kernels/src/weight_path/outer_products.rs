@@ -8,7 +8,7 @@ use crate::element::Element;
 /// Rows summed before the next tile of rows: the columns of a tile stay in the first-level cache.
 const ROWS: usize = 64;
 
-/// Vectors of a tile: with 3 coefficients, 12 sums and a broadcast leave registers of AVX2 for 3 of them.
+/// Vectors of a tile: with 3 coefficients, 12 sums, the coefficients and a vector fill the registers of AVX2.
 const VECTORS: usize = 4;
 
 /// Coefficients of a tile.
@@ -91,6 +91,7 @@ impl<E: Element, F: FnMut(usize, usize, &[E])> OuterProducts<'_, E, F> {
         }
     }
 
+    /// Adds the products of these rows with the coefficients from `first` on.
     #[inline(always)]
     fn tile<S: Simd, const V: usize, const R: usize>(
         &self,

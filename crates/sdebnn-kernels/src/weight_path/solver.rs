@@ -21,6 +21,9 @@ use crate::{buffer::Buffer, element::Element, error::Error};
 /// Bytes of output gradients that are held before they go into the gradients of `φ`.
 const GRADIENT_MEMORY: usize = 32 << 20;
 
+/// Columns that are transposed together: what is read for them stays in the first-level cache.
+const TRANSPOSED: usize = 64;
+
 /// Rows from which on the first layer is put in blocks: fewer are read as fast from where they are.
 const PACKED: usize = 4;
 
@@ -296,7 +299,7 @@ impl<E: Element> WeightPathSolver<E> {
         let rows = layout.outputs(0);
         let input = if rows < PACKED {
             let elements = &phi[layout.weights(0)][layout.time_inputs()..];
-            Matrix { elements, stride: layout.inputs(0), rows, step: 1 }
+            Matrix { elements, stride: layout.inputs(0), rows, blocks: false }
         } else {
             Matrix::blocks(input, rows)
         };
@@ -344,9 +347,11 @@ fn transpose_output<E: Element>(layout: &Layout, phi: &[E], to: &mut [E]) {
     let from = &phi[layout.weights(layout.hidden_layers())];
     let block = (rows * BLOCK).max(1);
     for (to, from) in to.chunks_exact_mut(block).zip(from.chunks(block)) {
-        for (row, to) in to.chunks_exact_mut(BLOCK).enumerate() {
-            let from = from[row..].iter().step_by(rows);
-            to.iter_mut().zip(from).for_each(|(to, &from)| *to = from);
+        for (part, from) in from.chunks(rows * TRANSPOSED).enumerate() {
+            for (row, to) in to.chunks_exact_mut(BLOCK).enumerate() {
+                let (to, from) = (&mut to[part * TRANSPOSED..], from[row..].iter().step_by(rows));
+                to.iter_mut().zip(from).for_each(|(to, &from)| *to = from);
+            }
         }
     }
 }
