@@ -13,7 +13,7 @@ use burn::backend::{Autodiff, Dispatch, Flex, TensorMetadata, backend_extension}
 use burn::tensor::{DType, ElementConversion, Tensor};
 use sdebnn_kernels::{Inputs, Problem, Settings, Solver, Tape};
 
-use super::{FITS, Real, Remembered, Remembers, contiguous, lock, numbers, tensor};
+use super::{FITS, REUSED, Real, Remembered, Remembers, contiguous, lock, numbers, tensor};
 use crate::dynamics::State;
 
 impl Remembers<Solver<Self>> for f32 {
@@ -231,16 +231,18 @@ impl<E: Real + Remembers<Solver<E>>> Backward<Flex, 3> for CarryBackward<E> {
         let tape = lock(&recording.tape).take().expect("a tape that no backward pass has used");
         let (shape, weights_shape) = (recording.state.shape(), recording.weights.shape());
         let mut state = vec![E::default(); shape.num_elements()];
-        let mut weights = vec![E::default(); weights_shape.num_elements()];
         let mut xi = [E::default()];
-        let used = &mut weights[..recording.weights_used()];
-        let gradients = sdebnn_kernels::Gradients { state: &mut state, weights: used, xi: &mut xi[0] };
-        recording.solver.backward(&recording.inputs(), tape, numbers(&gradient), gradients).expect(FITS);
+        let weights = REUSED.tensor(weights_shape, |weights| {
+            let (used, others) = weights.split_at_mut(recording.weights_used());
+            others.fill(E::default());
+            let gradients = sdebnn_kernels::Gradients { state: &mut state, weights: used, xi: &mut xi[0] };
+            recording.solver.backward(&recording.inputs(), tape, numbers(&gradient), gradients).expect(FITS);
+        });
         if let Some(node) = state_node {
             grads.register::<Flex>(node.id, tensor(state, shape));
         }
         if let Some(node) = weights_node {
-            grads.register::<Flex>(node.id, tensor(weights, weights_shape));
+            grads.register::<Flex>(node.id, weights);
         }
         if let Some(node) = xi_node {
             grads.register::<Flex>(node.id, tensor(xi.to_vec(), recording.xi.shape()));

@@ -12,6 +12,7 @@ pub(crate) use weight_path::weight_path;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use burn::backend::TensorMetadata;
 use burn::backend::flex::FlexTensor;
 use burn::tensor::{Element, Shape, TensorData};
 use bytemuck::Pod;
@@ -54,6 +55,28 @@ impl<S> Remembered<S> {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // What a panic elsewhere leaves behind is whole.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The last large tensors of training steps. What nobody holds any more is written again: fresh memory has to be filled with zeros, by one thread.
+struct Reused(Mutex<Vec<FlexTensor>>);
+
+static REUSED: Reused = Reused(Mutex::new(Vec::new()));
+
+impl Reused {
+    /// A tensor whose numbers `write` sets, all of them: before that, they are anything.
+    fn tensor<E: Real>(&self, shape: Shape, write: impl FnOnce(&mut [E])) -> FlexTensor {
+        let fits = |t: &FlexTensor| t.is_unique() && t.dtype() == E::dtype() && t.shape() == shape;
+        let found = {
+            let mut tensors = lock(&self.0);
+            tensors.iter().position(fits).map(|place| tensors.remove(place))
+        };
+        let mut tensor = found.unwrap_or_else(|| FlexTensor::zeros(shape, E::dtype()));
+        write(tensor.storage_mut());
+        let mut tensors = lock(&self.0);
+        tensors.insert(0, tensor.clone());
+        tensors.truncate(REMEMBERED);
+        tensor
+    }
 }
 
 fn contiguous(tensor: FlexTensor) -> FlexTensor {

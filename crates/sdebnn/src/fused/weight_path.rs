@@ -15,7 +15,7 @@ use sdebnn_kernels::{
     WeightPathSolver, WeightPathTape,
 };
 
-use super::{FITS, Real, Remembered, Remembers, contiguous, lock, numbers, tensor};
+use super::{FITS, REUSED, Real, Remembered, Remembers, contiguous, lock, numbers, tensor};
 use crate::weights::{StageWeights, WeightPath};
 
 impl Remembers<WeightPathSolver<Self>> for f32 {
@@ -68,8 +68,8 @@ pub trait WeightPathBackend: burn::backend::Backend {
 impl WeightPathBackend for Flex {
     fn weight_path(w0: FlexTensor, phi: FlexTensor, noise: FlexTensor, problem: WeightPathProblem) -> FlexTensor {
         match w0.dtype() {
-            DType::F64 => Recording::<f64>::new(w0, phi, noise, problem).solve(false),
-            _ => Recording::<f32>::new(w0, phi, noise, problem).solve(false),
+            DType::F64 => Recording::<f64>::new(w0, phi, noise, problem).solve(),
+            _ => Recording::<f32>::new(w0, phi, noise, problem).solve(),
         }
     }
 }
@@ -98,11 +98,10 @@ fn tracked<E: Real + Remembers<WeightPathSolver<E>>, C: CheckpointStrategy>(
     let recording = Recording::<E>::new(w0, phi, noise, problem);
     match WeightPathBackward::<E>(PhantomData).prepare::<C>([w0_node, phi_node]).compute_bound().stateful() {
         OpsKind::Tracked(prepared) => {
-            let packed = recording.solve(true);
-            *lock(&recording.packed) = Some(packed.clone());
+            let packed = recording.record();
             prepared.finish(recording, packed)
         }
-        OpsKind::UnTracked(prepared) => prepared.finish(recording.solve(false)),
+        OpsKind::UnTracked(prepared) => prepared.finish(recording.solve()),
     }
 }
 
@@ -129,10 +128,35 @@ impl<E: Real + Remembers<WeightPathSolver<E>>> Recording<E> {
         (self.noise.shape()[1] * self.noise.shape()[2], self.solver.problem().evaluations())
     }
 
-    fn solve(&self, record: bool) -> FlexTensor {
+    fn solve(&self) -> FlexTensor {
+        let mut packed = vec![E::default(); self.shape().num_elements()];
+        self.write(&mut packed, |inputs, outputs| self.solver.forward(inputs, outputs).expect(FITS));
+        tensor(packed, self.shape())
+    }
+
+    fn record(&self) -> FlexTensor {
+        let packed = REUSED.tensor(self.shape(), |packed| {
+            *lock(&self.tape) =
+                Some(self.write(packed, |inputs, outputs| self.solver.record(inputs, outputs).expect(FITS)));
+        });
+        *lock(&self.packed) = Some(packed.clone());
+        packed
+    }
+
+    /// The shape of the packed result.
+    fn shape(&self) -> Shape {
+        let [_, samples, moving] = [0, 1, 2].map(|d| self.noise.shape()[d]);
+        Shape::new([self.solver.problem().evaluations() + 2, samples, moving])
+    }
+
+    /// Sets all numbers of the packed result.
+    fn write<T>(
+        &self,
+        packed: &mut [E],
+        solve: impl FnOnce(&WeightPathInputs<'_, E>, WeightPathOutputs<'_, E>) -> T,
+    ) -> T {
         let [_, samples, moving] = [0, 1, 2].map(|d| self.noise.shape()[d]);
         let (row, evaluations) = self.extents();
-        let mut packed = vec![E::default(); (evaluations + 2) * row];
         let (stages, rest) = packed.split_at_mut(evaluations * row);
         let (end, last) = rest.split_at_mut(row);
         let mut kl = vec![E::default(); samples];
@@ -142,16 +166,12 @@ impl<E: Real + Remembers<WeightPathSolver<E>>> Recording<E> {
             phi: numbers(&self.phi),
             noise: numbers(&self.noise),
         };
-        let outputs = WeightPathOutputs { stages, end, kl: &mut kl };
-        if record {
-            *lock(&self.tape) = Some(self.solver.record(&inputs, outputs).expect(FITS));
-        } else {
-            self.solver.forward(&inputs, outputs).expect(FITS);
-        }
+        let solved = solve(&inputs, WeightPathOutputs { stages, end, kl: &mut kl });
+        last.fill(E::default());
         for (place, kl) in last.chunks_exact_mut(moving).zip(kl) {
             place[0] = kl;
         }
-        tensor(packed, Shape::new([evaluations + 2, samples, moving]))
+        solved
     }
 }
 
