@@ -1,6 +1,7 @@
 //! The gate of a squash layer, folded into its parameters, and out of their gradients.
 //!
-//! `(W y + b) g + d t = (g W) y + (g b + d t)` with `g = sigmoid(a t + c)`, for each output. The vectors lie in the order `b, a, c, d`.
+//! `(W y + b) g + d t = (g W) y + (g b + d t)` with `g = sigmoid(a t + c)`, for each output. The vectors lie in the order
+//! `b, a, c, d`.
 
 use pulp::{Scalar, Simd, WithSimd};
 
@@ -99,7 +100,8 @@ impl<E: Element> WithSimd for Unsquash<'_, E> {
 }
 
 impl<E: Element> Unsquash<'_, E> {
-    /// The gradients of `b, a, c, d` that a vector holds, from output `at` on. In place of that of `a`, there are the products of `W` with the gradient of `g W`.
+    /// The gradients of `b, a, c, d` that a vector holds, from output `at` on. In place of that of `a`, there are the products of
+    /// `W` with the gradient of `g W`.
     #[inline(always)]
     fn vectors<S: Simd>(&mut self, simd: S, at: usize) {
         let outputs = self.gates.len();

@@ -57,7 +57,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The last large tensors of training steps. What nobody holds any more is written again: fresh memory has to be filled with zeros, by one thread.
+/// The last large tensors of training steps. What nobody holds any more is written again: fresh memory has to be filled with
+/// zeros, by one thread.
 struct Reused(Mutex<Vec<FlexTensor>>);
 
 static REUSED: Reused = Reused(Mutex::new(Vec::new()));
