@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use crate::element::Element;
 
 /// Bytes of a cache line: vectors that start on one never straddle two.
-const CACHE_LINE: usize = 64;
+pub(crate) const CACHE_LINE: usize = 64;
 
 /// A slice that starts on a cache line.
 #[derive(Debug)]

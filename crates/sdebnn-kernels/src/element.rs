@@ -6,6 +6,9 @@ use pulp::{Simd, bytemuck};
 
 use crate::transpose::{transpose_f32, transpose_f64};
 
+/// Most elements of a vector: single precision with AVX-512.
+pub(crate) const MOST_LANES: usize = 16;
+
 /// A floating-point type the kernels run on: `f32` (the fast one) or `f64` (the exact one).
 ///
 /// The methods mirror one instruction each on the vectors of an instruction set `S`, so that every kernel is written once

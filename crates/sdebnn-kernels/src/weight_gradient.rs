@@ -3,13 +3,14 @@
 
 use pulp::{Simd, WithSimd};
 
-use crate::{contraction::WeightStrides, element::Element, pairing::Pairing};
+use crate::{
+    contraction::WeightStrides,
+    element::{Element, MOST_LANES},
+    pairing::Pairing,
+};
 
 /// Most vectors of wide channels whose sums are kept in registers together.
 const MOST_VECTORS: usize = 4;
-
-/// Most lanes of a vector.
-const MOST_LANES: usize = 16;
 
 /// Vectors of wide channels whose sums are kept in registers together, if `rest` are left and there are `rows` narrow channels.
 #[inline(always)]

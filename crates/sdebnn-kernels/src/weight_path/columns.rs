@@ -8,7 +8,10 @@ use std::ops::Range;
 
 use pulp::{Scalar, Simd, WithSimd};
 
-use crate::element::Element;
+use crate::{
+    buffer::CACHE_LINE,
+    element::{Element, MOST_LANES},
+};
 
 /// Columns handled together, whole tiles for all instruction sets: the rows of `N` samples stay in the first-level cache between
 /// two products.
@@ -16,12 +19,6 @@ pub(super) const BLOCK: usize = 384;
 
 /// Tiles from the one that is computed to the one that is asked for.
 const AHEAD: usize = 2;
-
-/// Numbers of a vector, at most.
-const LANES: usize = 16;
-
-/// Bytes that are fetched together.
-const CACHE_LINE: usize = 64;
 
 /// One row for each of `N` samples.
 pub(super) type Rows<'a, E, const N: usize> = [&'a [E]; N];
@@ -204,7 +201,7 @@ pub(super) fn dot<E: Element, S: Simd, const N: usize, const W: usize>(
         return;
     }
     // Zeros fill up the last vector of `x` as they do in a block.
-    let mut tails = [[E::ZERO; LANES]; N];
+    let mut tails = [[E::ZERO; MOST_LANES]; N];
     for (tail, x) in tails.iter_mut().zip(x) {
         tail[..rest.len()].copy_from_slice(&x[rest.clone()]);
     }

@@ -1,9 +1,6 @@
 //! Whole solves of some samples: the public entry points.
 
-use std::{
-    ops::Range,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::{ops::Range, sync::Mutex};
 
 use rayon::prelude::*;
 
@@ -16,7 +13,7 @@ use super::{
     layout::{Layout, deal, groups},
     parameter_gradients::{add_first_layer, add_inner_layer, add_last_layer},
 };
-use crate::{buffer::Buffer, element::Element, error::Error};
+use crate::{buffer::Buffer, element::Element, error::Error, solver::lock};
 
 /// Bytes of output gradients that are held before they go into the gradients of `φ`.
 const GRADIENT_MEMORY: usize = 32 << 20;
@@ -115,11 +112,6 @@ macro_rules! for_group {
             _ => $call.$method::<5, 2>($($argument),*),
         }
     };
-}
-
-/// A panic elsewhere cannot leave pooled memory in a state that matters: it is overwritten before it is read.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<E: Element> WeightPathSolver<E> {

@@ -69,7 +69,12 @@ impl Reused {
         let fits = |t: &FlexTensor| t.is_unique() && t.dtype() == E::dtype() && t.shape() == shape;
         let found = {
             let mut tensors = lock(&self.0);
-            tensors.iter().position(fits).map(|place| tensors.remove(place))
+            let found = tensors.iter().position(fits).map(|place| tensors.remove(place));
+            if found.is_none() {
+                // Other shapes are asked for now: with adaptive steps, others every time.
+                tensors.retain(|t| !t.is_unique());
+            }
+            found
         };
         let mut tensor = found.unwrap_or_else(|| FlexTensor::zeros(shape, E::dtype()));
         write(tensor.storage_mut());
