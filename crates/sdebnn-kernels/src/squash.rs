@@ -35,9 +35,11 @@ impl<E: Element> WithSimd for Squash<'_, E> {
         (at..outputs).for_each(|at| self.gates::<Scalar>(Scalar::new(), at));
         let inputs = self.weights.len() / outputs;
         let rows = self.weights.chunks_exact(inputs).zip(self.squashed.chunks_exact_mut(inputs));
+        let whole = inputs - inputs % E::lanes::<S>();
         for ((from, to), &gate) in rows.zip(&*self.gates) {
-            to.copy_from_slice(from);
-            to.iter_mut().for_each(|weight| *weight *= gate);
+            let ((from, last), (to, last_to)) = (from.split_at(whole), to.split_at_mut(whole));
+            scale::<E, S>(simd, from, gate, to);
+            scale::<E, Scalar>(Scalar::new(), last, gate, last_to);
         }
     }
 }
@@ -118,6 +120,15 @@ impl<E: Element> Unsquash<'_, E> {
         for (part, gradient) in gradients.into_iter().enumerate() {
             *vector_mut::<E, S>(self.vector_gradients, part * outputs + at) = gradient;
         }
+    }
+}
+
+/// `to = gate · from`
+#[inline(always)]
+fn scale<E: Element, S: Simd>(simd: S, from: &[E], gate: E, to: &mut [E]) {
+    let gate = E::splat(simd, gate);
+    for (to, &from) in E::vectors_mut::<S>(to).iter_mut().zip(E::vectors::<S>(from)) {
+        *to = E::mul(simd, gate, from);
     }
 }
 

@@ -154,7 +154,11 @@ impl Problem<'_> {
         let tableau = solver.method.tableau();
         if let Some(network) = self.fused_network(solver) {
             let problem = self.process.kernel(network, self.partition.moving(), solver.method, grid.clone());
-            let noise = self.noise_of_grid(tableau, paths, &grid);
+            let shape = self.noise_shape(tableau, paths, &grid);
+            let noise = match self.w0.dtype() {
+                DType::F32 => fused::noise::<f32>(shape, |numbers| self.write_noise(tableau, paths, &grid, numbers)),
+                _ => fused::noise::<f64>(shape, |numbers| self.write_noise(tableau, paths, &grid, numbers)),
+            };
             return fused::weight_path(problem, grid, self.w0.clone(), network.flat(), noise);
         }
         let mut weights = self.start_weights(paths.len());
@@ -281,25 +285,29 @@ impl Problem<'_> {
 
     /// A step's rows of noise of all samples, `[increments, samples, moving]`.
     fn noise<P: BrownianPath>(&self, tableau: &Tableau, paths: &[P], (from, to): (f64, f64)) -> Tensor<3> {
-        self.noise_of_grid(tableau, paths, &[from, to])
-    }
-
-    /// The rows of noise of all samples over every interval of a grid, `[steps · increments, samples, moving]`.
-    fn noise_of_grid<P: BrownianPath>(&self, tableau: &Tableau, paths: &[P], grid: &[f64]) -> Tensor<3> {
-        let shape = [(grid.len() - 1) * tableau.increments(), paths.len(), self.partition.moving()];
-        let data = match self.w0.dtype() {
-            DType::F32 => TensorData::new(self.noise_numbers::<P, f32>(tableau, paths, grid), shape),
-            _ => TensorData::new(self.noise_numbers::<P, f64>(tableau, paths, grid), shape),
-        };
+        let grid = [from, to];
+        let numbers = self.noise_numbers(tableau, paths, &grid);
+        let data = TensorData::new(numbers, self.noise_shape(tableau, paths, &grid));
         Tensor::from_data(data, (&self.w0.device(), self.w0.dtype()))
     }
 
-    /// [`noise_of_grid`](Self::noise_of_grid) as numbers.
-    fn noise_numbers<P: BrownianPath, E: Real>(&self, tableau: &Tableau, paths: &[P], grid: &[f64]) -> Vec<E> {
-        let (steps, rows, samples) = (grid.len() - 1, tableau.increments(), paths.len());
-        let moving = self.partition.moving();
-        let mut numbers = vec![E::default(); steps * rows * samples * moving];
-        let scratch = || (vec![0.0; moving], vec![0.0; moving]);
+    /// The rows of noise of all samples over every interval of a grid are `[steps · increments, samples, moving]`.
+    fn noise_shape<P: BrownianPath>(&self, tableau: &Tableau, paths: &[P], grid: &[f64]) -> [usize; 3] {
+        [(grid.len() - 1) * tableau.increments(), paths.len(), self.partition.moving()]
+    }
+
+    /// The rows of noise over every interval of a grid.
+    fn noise_numbers<P: BrownianPath>(&self, tableau: &Tableau, paths: &[P], grid: &[f64]) -> Vec<f64> {
+        let mut numbers = vec![0.0; self.noise_shape(tableau, paths, grid).iter().product()];
+        self.write_noise(tableau, paths, grid, &mut numbers);
+        numbers
+    }
+
+    /// Sets `numbers` to the rows of noise over every interval of a grid.
+    fn write_noise<P: BrownianPath, E: Real>(&self, tableau: &Tableau, paths: &[P], grid: &[f64], numbers: &mut [E]) {
+        let (rows, samples, moving) = (tableau.increments(), paths.len(), self.partition.moving());
+        let areas = if tableau.asks_for_areas() { moving } else { 0 };
+        let scratch = || (vec![0.0; moving], vec![0.0; areas]);
         let steps = numbers.par_chunks_exact_mut((rows * samples * moving).max(1)).enumerate();
         steps.for_each_init(scratch, |(increment, area), (step, numbers)| {
             for (sample, path) in paths.iter().enumerate() {
@@ -309,16 +317,16 @@ impl Problem<'_> {
                     path.increment(grid[step], grid[step + 1], increment);
                 }
                 for (row, numbers) in numbers.chunks_exact_mut(samples * moving).enumerate() {
-                    // The row of a stage comes before it, and the last is that of the step's end.
-                    let part = tableau.areas.get(row + 1).copied().unwrap_or(0.0);
                     let numbers = &mut numbers[sample * moving..][..moving];
-                    for ((number, w), h) in numbers.iter_mut().zip(&*increment).zip(&*area) {
-                        *number = (w + part * h).elem();
+                    numbers.iter_mut().zip(&*increment).for_each(|(number, w)| *number = w.elem());
+                    // The row of a stage comes before it, and the last is that of the step's end.
+                    if let Some(part) = tableau.areas.get(row + 1) {
+                        let terms = increment.iter().zip(&*area);
+                        numbers.iter_mut().zip(terms).for_each(|(number, (w, h))| *number = (w + part * h).elem());
                     }
                 }
             }
         });
-        numbers
     }
 
     #[expect(clippy::too_many_arguments, reason = "a step of a joint state has two halves")]

@@ -55,14 +55,13 @@ pub(super) fn add_first_layer<E: Element>(
     });
 }
 
-/// Adds the gradient of the last layer, given the activations it saw, `[row][inputs + 1]`, and the gradients of its outputs,
-/// `[row][M]`.
+/// Adds the gradient of the last layer to that layer's part of `phi`, given the activations it saw, `[row][inputs + 1]`, and the
+/// gradients of its outputs, `[row][M]`.
 pub(super) fn add_last_layer<E: Element>(layout: &Layout, activations: &[E], gradients: &[E], phi: &mut [E]) {
     let (layer, moving) = (layout.hidden_layers(), layout.moving());
     let inputs = layout.inputs(layer);
     let width = piece(moving);
-    let (weights, biases) =
-        phi[layout.weights(layer).start..layout.biases(layer).end].split_at_mut(layout.weights(layer).len());
+    let (weights, biases) = phi.split_at_mut(layout.weights(layer).len());
     let pieces = weights.par_chunks_mut(width * inputs).zip(biases.par_chunks_mut(width));
     pieces.enumerate().with_max_len(1).for_each(|(index, (weights, biases))| {
         let start = index * width;

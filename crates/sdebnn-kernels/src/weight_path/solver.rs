@@ -245,24 +245,30 @@ impl<E: Element> WeightPathSolver<E> {
                     };
                     for_group!(group.len(), call.back(adjoint, evaluation));
                 }
+                if range.start == 0 {
+                    for_group!(group.len(), call.finish(adjoint));
+                }
             });
             let rows = range.start * samples..range.end * samples;
             let first = layers
                 .hidden
                 .first()
                 .map_or(&layers.output[..rows.len() * moving], |first| &first[columns(&rows, layout.outputs(0))]);
-            add_first_layer(&self.problem, &stages[columns(&rows, moving)], first, rows.start, samples, gradients.phi);
-            if let (Some(last), 1..) = (tape.activations.last(), layout.hidden_layers()) {
-                let width = layout.width(layout.hidden_layers() - 1);
-                add_last_layer(layout, &last[columns(&rows, width)], &layers.output, gradients.phi);
+            let weights = &stages[columns(&rows, moving)];
+            let add_first = |phi: &mut [E]| add_first_layer(&self.problem, weights, first, rows.start, samples, phi);
+            match layout.hidden_layers() {
+                0 => add_first(gradients.phi),
+                last => {
+                    let (before, of_last) = gradients.phi.split_at_mut(layout.weights(last).start);
+                    let activations = &tape.activations[last - 1][columns(&rows, layout.width(last - 1))];
+                    let add_last = || add_last_layer(layout, activations, &layers.output, of_last);
+                    rayon::join(|| add_first(before), add_last);
+                }
             }
         }
         for (layer, gradient) in layers.hidden.iter().enumerate().skip(1) {
             add_inner_layer(layout, layer, &tape.activations[layer - 1], gradient, gradients.phi);
         }
-        groups.par_iter().zip(&mut adjoints).for_each(|(group, adjoint)| {
-            for_group!(group.len(), call.finish(adjoint));
-        });
         gradients.initial.fill(E::ZERO);
         for adjoint in adjoints {
             adjoint.weights.chunks_exact(moving).for_each(|weights| add(weights, gradients.initial));

@@ -116,8 +116,7 @@ impl BrownianPath for LevyTree {
             return;
         }
         let (first, last) = (self.base.cell_of(from), self.base.cell_of(to));
-        out.fill(0.0);
-        self.base.add_cells(first..last, out, &mut vec![0.0; self.dim()]);
+        self.base.cells_increment(first..last, out);
         let (head, tail) = (self.inside(first, from).increment, self.inside(last, to).increment);
         for ((out, head), tail) in out.iter_mut().zip(head).zip(tail) {
             *out += tail - head;

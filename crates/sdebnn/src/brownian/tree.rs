@@ -72,11 +72,16 @@ impl BrownianTree {
         (value + anchor) - anchor
     }
 
-    /// Adds the increments of `cells` to `out`.
-    pub(super) fn add_cells(&self, cells: std::ops::Range<usize>, out: &mut [f64], noise: &mut [f64]) {
+    /// The increment over `cells`.
+    pub(super) fn cells_increment(&self, mut cells: std::ops::Range<usize>, out: &mut [f64]) {
+        match cells.next() {
+            Some(cell) => self.cell_increment(cell, out),
+            None => out.fill(0.0),
+        }
+        let mut noise = vec![0.0; if cells.is_empty() { 0 } else { self.dim }];
         for cell in cells {
-            self.cell_increment(cell, noise);
-            for (out, noise) in out.iter_mut().zip(&*noise) {
+            self.cell_increment(cell, &mut noise);
+            for (out, noise) in out.iter_mut().zip(&noise) {
                 *out += noise;
             }
         }
@@ -91,13 +96,12 @@ impl BrownianTree {
     }
 
     /// Adds `sign · (B(t) − B(start of the cell))` to `out`.
-    fn add_inside(&self, cell: usize, t: f64, sign: f64, out: &mut [f64], noise: &mut [f64]) {
+    fn add_inside(&self, cell: usize, t: f64, sign: f64, out: &mut [f64]) {
         let (mut a, mut b) = (self.grid(cell), self.grid(cell + 1));
         if t == a {
             return;
         }
-        let mut left = vec![0.0; self.dim];
-        let mut right = vec![0.0; self.dim];
+        let [mut left, mut right, mut noise] = [(); 3].map(|()| vec![0.0; self.dim]);
         self.cell_increment(cell, &mut right);
         // Nodes are numbered as in a heap: the children of n are 2n and 2n + 1.
         let mut node = 1u64;
@@ -107,10 +111,10 @@ impl BrownianTree {
                 break;
             }
             let deviation = 0.5 * libm::sqrt(b - a);
-            self.stream.fill_normal(Self::node(cell, node), noise);
+            self.stream.fill_normal(Self::node(cell, node), &mut noise);
             let after = t >= middle;
             node = 2 * node + u64::from(after);
-            for ((left, right), z) in left.iter_mut().zip(&mut right).zip(&*noise) {
+            for ((left, right), z) in left.iter_mut().zip(&mut right).zip(&noise) {
                 let value = self.snap(0.5 * (*left + *right) + deviation * z);
                 *if after { left } else { right } = value;
             }
@@ -138,11 +142,9 @@ impl BrownianPath for BrownianTree {
             out.iter_mut().for_each(|v| *v = -*v);
             return;
         }
-        let mut noise = vec![0.0; self.dim];
         let (first, last) = (self.cell_of(from), self.cell_of(to));
-        out.fill(0.0);
-        self.add_cells(first..last, out, &mut noise);
-        self.add_inside(last, to, 1.0, out, &mut noise);
-        self.add_inside(first, from, -1.0, out, &mut noise);
+        self.cells_increment(first..last, out);
+        self.add_inside(last, to, 1.0, out);
+        self.add_inside(first, from, -1.0, out);
     }
 }

@@ -57,8 +57,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The last large tensors of training steps. What nobody holds any more is written again: fresh memory has to be filled with
-/// zeros, by one thread.
+/// The last large tensors of solves. What nobody holds any more is written again: fresh memory has to be filled with zeros, by
+/// one thread.
 struct Reused(Mutex<Vec<FlexTensor>>);
 
 static REUSED: Reused = Reused(Mutex::new(Vec::new()));
@@ -83,6 +83,11 @@ impl Reused {
         tensors.truncate(REMEMBERED);
         tensor
     }
+}
+
+/// Brownian increments `[steps, samples, M]` for [`weight_path`], all of which `write` sets.
+pub(crate) fn noise<E: Real>(shape: [usize; 3], write: impl FnOnce(&mut [E])) -> FlexTensor {
+    REUSED.tensor(Shape::new(shape), write)
 }
 
 fn contiguous(tensor: FlexTensor) -> FlexTensor {

@@ -32,16 +32,16 @@ impl Remembers<WeightPathSolver<Self>> for f64 {
     }
 }
 
-/// Solves the weights from `w0` (`[M]`) with the parameters `phi` (flat) and the increments `noise` (`[steps, samples, M]`).
+/// Solves the weights from `w0` (`[M]`) with the parameters `phi` (flat) and the increments `noise` (`[steps, samples, M]`), numbers of the same type.
 pub(crate) fn weight_path(
     problem: WeightPathProblem,
     grid: Vec<f64>,
     w0: Tensor<1>,
     phi: Tensor<1>,
-    noise: Tensor<3>,
+    noise: FlexTensor,
 ) -> WeightPath {
     let evaluations = problem.evaluations();
-    let (w0, phi, noise) = (w0.into_dispatch(), phi.into_dispatch(), noise.into_dispatch());
+    let (w0, phi) = (w0.into_dispatch(), phi.into_dispatch());
     let packed = Tensor::<3>::from_dispatch(<Dispatch as WeightPathBackend>::weight_path(w0, phi, noise, problem));
     WeightPath {
         grid,
@@ -60,7 +60,7 @@ pub trait WeightPathBackend: burn::backend::Backend {
     fn weight_path(
         w0: FloatTensor<Self>,
         phi: FloatTensor<Self>,
-        noise: FloatTensor<Self>,
+        noise: FlexTensor,
         problem: WeightPathProblem,
     ) -> FloatTensor<Self>;
 }
@@ -78,7 +78,7 @@ impl<C: CheckpointStrategy> WeightPathBackend for Autodiff<Flex, C> {
     fn weight_path(
         w0: FloatTensor<Self>,
         phi: FloatTensor<Self>,
-        noise: FloatTensor<Self>,
+        noise: FlexTensor,
         problem: WeightPathProblem,
     ) -> FloatTensor<Self> {
         match w0.dtype() {
@@ -91,10 +91,10 @@ impl<C: CheckpointStrategy> WeightPathBackend for Autodiff<Flex, C> {
 fn tracked<E: Real + Remembers<WeightPathSolver<E>>, C: CheckpointStrategy>(
     w0: FloatTensor<Autodiff<Flex, C>>,
     phi: FloatTensor<Autodiff<Flex, C>>,
-    noise: FloatTensor<Autodiff<Flex, C>>,
+    noise: FlexTensor,
     problem: WeightPathProblem,
 ) -> FloatTensor<Autodiff<Flex, C>> {
-    let ((w0, w0_node), (phi, phi_node), (noise, _)) = (w0.into_parts(), phi.into_parts(), noise.into_parts());
+    let ((w0, w0_node), (phi, phi_node)) = (w0.into_parts(), phi.into_parts());
     let recording = Recording::<E>::new(w0, phi, noise, problem);
     match WeightPathBackward::<E>(PhantomData).prepare::<C>([w0_node, phi_node]).compute_bound().stateful() {
         OpsKind::Tracked(prepared) => {
@@ -129,9 +129,9 @@ impl<E: Real + Remembers<WeightPathSolver<E>>> Recording<E> {
     }
 
     fn solve(&self) -> FlexTensor {
-        let mut packed = vec![E::default(); self.shape().num_elements()];
-        self.write(&mut packed, |inputs, outputs| self.solver.forward(inputs, outputs).expect(FITS));
-        tensor(packed, self.shape())
+        REUSED.tensor(self.shape(), |packed| {
+            self.write(packed, |inputs, outputs| self.solver.forward(inputs, outputs).expect(FITS));
+        })
     }
 
     fn record(&self) -> FlexTensor {

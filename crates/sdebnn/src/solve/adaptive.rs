@@ -1,5 +1,6 @@
 //! Adaptive solves: the kernels where they can, plain tensor operations elsewhere.
 
+use burn::backend::flex::FlexTensor;
 use burn::tensor::{Tensor, TensorData};
 
 use super::{ActivationStep, Evaluation, FirstEvaluation, Problem, Solution, by_example};
@@ -61,15 +62,15 @@ impl Problem<'_> {
         let search = fused::Search { solver, problem, settings, weights: &weights, time_scale };
         let inputs = (self.w0.clone(), network.flat(), start, xi.clone());
         let tableau = solver.method.tableau();
-        let found = match search.run(inputs, &|grid| self.noise_numbers::<P, f64>(tableau, paths, grid)) {
+        let found = match search.run(inputs, &|grid| self.noise_numbers(tableau, paths, grid)) {
             Ok(found) => found,
             Err(error) => return Some(Err(error)),
         };
         let fused::Found { grid, noise, attempts, recorded } = found;
-        let shape = [(grid.len() - 1) * tableau.increments(), paths.len(), self.partition.moving()];
-        let noise = Tensor::from_data(TensorData::new(noise, shape), (&self.w0.device(), self.w0.dtype()));
+        let noise = TensorData::new(noise, self.noise_shape(tableau, paths, &grid)).convert_dtype(self.w0.dtype());
         let path_problem = weights(solver.method, grid.clone());
-        let path = fused::weight_path(path_problem, grid, self.w0.clone(), network.flat(), noise);
+        let path =
+            fused::weight_path(path_problem, grid, self.w0.clone(), network.flat(), FlexTensor::from_data(noise));
         let state = fused::carry_recorded(recorded, start.clone(), path.stages.stacked(), xi, time_scale);
         Some(Ok(Solution {
             output: self.dynamics.output(solver.t1, &state),
