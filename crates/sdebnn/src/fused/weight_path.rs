@@ -32,7 +32,8 @@ impl Remembers<WeightPathSolver<Self>> for f64 {
     }
 }
 
-/// Solves the weights from `w0` (`[M]`) with the parameters `phi` (flat) and the increments `noise` (`[steps, samples, M]`), numbers of the same type.
+/// Solves the weights from `w0` (`[M]`) with the parameters `phi` (flat) and the increments `noise` (`[steps, samples, M]`), which
+/// are numbers of the same type.
 pub(crate) fn weight_path(
     problem: WeightPathProblem,
     grid: Vec<f64>,
