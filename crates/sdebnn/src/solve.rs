@@ -1,16 +1,16 @@
 //! The joint solve of weights, KL divergence and activations.
 
 mod adaptive;
+mod noise;
 
-use burn::tensor::{DType, ElementConversion, Tensor, TensorData};
-use rayon::prelude::*;
+use burn::tensor::Tensor;
 
 use crate::brownian::BrownianPath;
 use crate::controller::{Attempt, Controller, SolverConfig};
 use crate::drift::Drift;
 use crate::dynamics::{Dynamics, Memory, State};
 use crate::error::{Component, SolveError};
-use crate::fused::{self, Kernel, Real, SequenceCall, SequenceTensors};
+use crate::fused::{self, Kernel, SequenceCall, SequenceTensors};
 use crate::joint::{Joint, Weights, is_finite};
 use crate::method::Tableau;
 use crate::mlp::Mlp;
@@ -154,11 +154,7 @@ impl Problem<'_> {
         let tableau = solver.method.tableau();
         if let Some(network) = self.fused_network(solver) {
             let problem = self.process.kernel(network, self.partition.moving(), solver.method, grid.clone());
-            let shape = self.noise_shape(tableau, paths, &grid);
-            let noise = match self.w0.dtype() {
-                DType::F32 => fused::noise::<f32>(shape, |numbers| self.write_noise(tableau, paths, &grid, numbers)),
-                _ => fused::noise::<f64>(shape, |numbers| self.write_noise(tableau, paths, &grid, numbers)),
-            };
+            let noise = self.kernel_noise(tableau, paths, &grid);
             return fused::weight_path(problem, grid, self.w0.clone(), network.flat(), noise);
         }
         let mut weights = self.start_weights(paths.len());
@@ -281,52 +277,6 @@ impl Problem<'_> {
     fn whole(&self, weights: &Weights, samples: usize) -> Tensor<2> {
         let join = |moving: &Tensor<2>| self.partition.join(&self.rows(samples), moving.clone());
         weights.moving.as_ref().map_or_else(|| self.rows(samples), join)
-    }
-
-    /// A step's rows of noise of all samples, `[increments, samples, moving]`.
-    fn noise<P: BrownianPath>(&self, tableau: &Tableau, paths: &[P], (from, to): (f64, f64)) -> Tensor<3> {
-        let grid = [from, to];
-        let numbers = self.noise_numbers(tableau, paths, &grid);
-        let data = TensorData::new(numbers, self.noise_shape(tableau, paths, &grid));
-        Tensor::from_data(data, (&self.w0.device(), self.w0.dtype()))
-    }
-
-    /// The rows of noise of all samples over every interval of a grid are `[steps · increments, samples, moving]`.
-    fn noise_shape<P: BrownianPath>(&self, tableau: &Tableau, paths: &[P], grid: &[f64]) -> [usize; 3] {
-        [(grid.len() - 1) * tableau.increments(), paths.len(), self.partition.moving()]
-    }
-
-    /// The rows of noise over every interval of a grid.
-    fn noise_numbers<P: BrownianPath>(&self, tableau: &Tableau, paths: &[P], grid: &[f64]) -> Vec<f64> {
-        let mut numbers = vec![0.0; self.noise_shape(tableau, paths, grid).iter().product()];
-        self.write_noise(tableau, paths, grid, &mut numbers);
-        numbers
-    }
-
-    /// Sets `numbers` to the rows of noise over every interval of a grid.
-    fn write_noise<P: BrownianPath, E: Real>(&self, tableau: &Tableau, paths: &[P], grid: &[f64], numbers: &mut [E]) {
-        let (rows, samples, moving) = (tableau.increments(), paths.len(), self.partition.moving());
-        let areas = if tableau.asks_for_areas() { moving } else { 0 };
-        let scratch = || (vec![0.0; moving], vec![0.0; areas]);
-        let steps = numbers.par_chunks_exact_mut((rows * samples * moving).max(1)).enumerate();
-        steps.for_each_init(scratch, |(increment, area), (step, numbers)| {
-            for (sample, path) in paths.iter().enumerate() {
-                if tableau.asks_for_areas() {
-                    path.increment_and_area(grid[step], grid[step + 1], increment, area);
-                } else {
-                    path.increment(grid[step], grid[step + 1], increment);
-                }
-                for (row, numbers) in numbers.chunks_exact_mut(samples * moving).enumerate() {
-                    let numbers = &mut numbers[sample * moving..][..moving];
-                    numbers.iter_mut().zip(&*increment).for_each(|(number, w)| *number = w.elem());
-                    // The row of a stage comes before it, and the last is that of the step's end.
-                    if let Some(part) = tableau.areas.get(row + 1) {
-                        let terms = increment.iter().zip(&*area);
-                        numbers.iter_mut().zip(terms).for_each(|(number, (w, h))| *number = (w + part * h).elem());
-                    }
-                }
-            }
-        });
     }
 
     #[expect(clippy::too_many_arguments, reason = "a step of a joint state has two halves")]

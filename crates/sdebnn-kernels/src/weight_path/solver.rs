@@ -13,7 +13,12 @@ use super::{
     layout::{Layout, deal, groups},
     parameter_gradients::{add_first_layer, add_inner_layer, add_last_layer},
 };
-use crate::{buffer::Buffer, element::Element, error::Error, solver::lock};
+use crate::{
+    buffer::Buffer,
+    element::Element,
+    error::{Error, check_length},
+    solver::lock,
+};
 
 /// Bytes of output gradients that are held before they go into the gradients of `φ`.
 const GRADIENT_MEMORY: usize = 32 << 20;
@@ -352,8 +357,4 @@ fn transpose_output<E: Element>(layout: &Layout, phi: &[E], to: &mut [E]) {
             }
         }
     }
-}
-
-fn check_length(what: &'static str, expected: usize, actual: usize) -> Result<(), Error> {
-    if expected == actual { Ok(()) } else { Err(Error::Length { what, expected, actual }) }
 }
