@@ -1,13 +1,20 @@
 //! Squares of numbers, transposed: vectors of examples become vectors of channels.
 
+#[cfg(target_arch = "x86_64")]
+use pulp::x86::{V3, V4};
 use pulp::{Simd, bytemuck};
 
 /// Transposes as many vectors of single precision as a vector has lanes: vector `i` of the result goes to `to[i * stride]`.
 #[inline(always)]
 pub(crate) fn transpose_f32<S: Simd>(simd: S, from: &[S::f32s], to: &mut [S::f32s], stride: usize) {
     #[cfg(target_arch = "x86_64")]
-    if let Some(simd) = avx2::token(simd) {
-        return avx2::transpose(simd, bytemuck::cast_slice(from), bytemuck::cast_slice_mut(to), stride);
+    {
+        if let Some(simd) = same::<S, V3>(simd) {
+            return avx2::transpose(simd, bytemuck::cast_slice(from), bytemuck::cast_slice_mut(to), stride);
+        }
+        if let Some(simd) = same::<S, V4>(simd) {
+            return avx512::transpose(simd, bytemuck::cast_slice(from), bytemuck::cast_slice_mut(to), stride);
+        }
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = simd;
@@ -30,19 +37,20 @@ fn transpose_numbers<E: Copy>(from: &[E], to: &mut [E], lanes: usize, stride: us
     }
 }
 
+/// `simd` as a token of type `T`, if that is what it is.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn same<S: Simd, T: Simd>(simd: S) -> Option<T> {
+    // SAFETY: the types are equal, and tokens are `Copy`.
+    (std::any::TypeId::of::<S>() == std::any::TypeId::of::<T>()).then(|| unsafe { std::mem::transmute_copy(&simd) })
+}
+
 /// Eight by eight in 24 shuffles: thin layers multiply too little to hide a transposition number by number.
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
-    use std::{any::TypeId, arch::x86_64::__m256, array, mem::transmute_copy};
+    use std::{arch::x86_64::__m256, array};
 
-    use pulp::{Simd, bytemuck::cast, f32x8, x86::V3};
-
-    /// `simd` as the token of AVX2, if that is what it is.
-    #[inline(always)]
-    pub(super) fn token<S: Simd>(simd: S) -> Option<V3> {
-        // SAFETY: the types are equal, and tokens are `Copy`.
-        (TypeId::of::<S>() == TypeId::of::<V3>()).then(|| unsafe { transmute_copy(&simd) })
-    }
+    use pulp::{bytemuck::cast, f32x8, x86::V3};
 
     /// The square `from[0..8]`.
     #[inline(always)]
@@ -62,6 +70,42 @@ mod avx2 {
         for (i, (x, y)) in [(t0, t4), (t1, t5), (t2, t6), (t3, t7)].into_iter().enumerate() {
             to[i * stride] = cast(avx._mm256_permute2f128_ps::<0x20>(x, y));
             to[(i + 4) * stride] = cast(avx._mm256_permute2f128_ps::<0x31>(x, y));
+        }
+    }
+}
+
+/// Sixteen by sixteen in 64 shuffles.
+#[cfg(target_arch = "x86_64")]
+mod avx512 {
+    use std::arch::x86_64::__m512;
+
+    use pulp::{bytemuck::cast, f32x16, x86::V4};
+
+    /// The square `from[0..16]`.
+    #[inline(always)]
+    pub(super) fn transpose(simd: V4, from: &[f32x16], to: &mut [f32x16], stride: usize) {
+        let avx = simd.avx512f;
+        let from: &[f32x16; 16] = from[..16].try_into().expect("sixteen vectors");
+        // Quarter `l` of `fours[i][q]` has column `4 l + i` of the rows `4 q` to `4 q + 3`.
+        let mut fours = [[cast::<_, __m512>(from[0]); 4]; 4];
+        for q in 0..4 {
+            let [a, b, c, d]: [__m512; 4] =
+                [cast(from[4 * q]), cast(from[4 * q + 1]), cast(from[4 * q + 2]), cast(from[4 * q + 3])];
+            let (low, next_low) = (avx._mm512_unpacklo_ps(a, b), avx._mm512_unpacklo_ps(c, d));
+            let (high, next_high) = (avx._mm512_unpackhi_ps(a, b), avx._mm512_unpackhi_ps(c, d));
+            fours[0][q] = avx._mm512_shuffle_ps::<0x44>(low, next_low);
+            fours[1][q] = avx._mm512_shuffle_ps::<0xee>(low, next_low);
+            fours[2][q] = avx._mm512_shuffle_ps::<0x44>(high, next_high);
+            fours[3][q] = avx._mm512_shuffle_ps::<0xee>(high, next_high);
+        }
+        for (i, [a, b, c, d]) in fours.into_iter().enumerate() {
+            // Quarters 0 and 1, and 2 and 3, of two rows of quarters; then those of four.
+            let (low, next_low) = (avx._mm512_shuffle_f32x4::<0x44>(a, b), avx._mm512_shuffle_f32x4::<0x44>(c, d));
+            let (high, next_high) = (avx._mm512_shuffle_f32x4::<0xee>(a, b), avx._mm512_shuffle_f32x4::<0xee>(c, d));
+            to[i * stride] = cast(avx._mm512_shuffle_f32x4::<0x88>(low, next_low));
+            to[(4 + i) * stride] = cast(avx._mm512_shuffle_f32x4::<0xdd>(low, next_low));
+            to[(8 + i) * stride] = cast(avx._mm512_shuffle_f32x4::<0x88>(high, next_high));
+            to[(12 + i) * stride] = cast(avx._mm512_shuffle_f32x4::<0xdd>(high, next_high));
         }
     }
 }
