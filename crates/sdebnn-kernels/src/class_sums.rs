@@ -56,7 +56,7 @@ fn sum_lanes<E: Element, S: Simd>(simd: S, vectors: &[E::Vector<S>; CHANNELS], s
         return;
     }
     let mut lanes = *vectors;
-    E::transpose(simd, vectors, &mut lanes, 1);
+    E::transpose(simd, vectors, &mut lanes, [1, 1]);
     let mut total = lanes[0];
     for &lane in &lanes[1..] {
         total = E::add(simd, total, lane);

@@ -74,8 +74,10 @@ pub trait Element:
     fn sum<S: Simd>(simd: S, a: Self::Vector<S>) -> Self;
     /// Vectors as a slice of elements.
     fn elements<S: Simd>(vectors: &[Self::Vector<S>]) -> &[Self];
-    /// Transposes the square of as many vectors as a vector has lanes: vector `i` of the result goes to `to[i * stride]`.
-    fn transpose<S: Simd>(simd: S, from: &[Self::Vector<S>], to: &mut [Self::Vector<S>], stride: usize);
+    /// Vectors as a mutable slice of elements.
+    fn elements_mut<S: Simd>(vectors: &mut [Self::Vector<S>]) -> &mut [Self];
+    /// Transposes the square of as many vectors as a vector has lanes, with the given distances in `from` and `to`.
+    fn transpose<S: Simd>(simd: S, from: &[Self::Vector<S>], to: &mut [Self::Vector<S>], strides: [usize; 2]);
 }
 
 mod sealed {
@@ -166,8 +168,12 @@ macro_rules! vector_operations {
             bytemuck::cast_slice(vectors)
         }
         #[inline(always)]
-        fn transpose<S: Simd>(simd: S, from: &[Self::Vector<S>], to: &mut [Self::Vector<S>], stride: usize) {
-            $transpose(simd, from, to, stride);
+        fn elements_mut<S: Simd>(vectors: &mut [Self::Vector<S>]) -> &mut [Self] {
+            bytemuck::cast_slice_mut(vectors)
+        }
+        #[inline(always)]
+        fn transpose<S: Simd>(simd: S, from: &[Self::Vector<S>], to: &mut [Self::Vector<S>], strides: [usize; 2]) {
+            $transpose(simd, from, to, strides);
         }
     };
 }

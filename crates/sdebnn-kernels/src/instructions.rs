@@ -38,3 +38,11 @@ impl<E: Element> WithSimd for Lanes<E> {
         E::lanes::<S>()
     }
 }
+
+/// `simd` as a token of type `T`, if that is what it is.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(crate) fn same<S: Simd, T: Simd>(simd: S) -> Option<T> {
+    // SAFETY: the types are equal, and tokens are `Copy`.
+    (std::any::TypeId::of::<S>() == std::any::TypeId::of::<T>()).then(|| unsafe { std::mem::transmute_copy(&simd) })
+}

@@ -1,48 +1,44 @@
 //! Squares of numbers, transposed: vectors of examples become vectors of channels.
+#![expect(clippy::needless_range_loop, reason = "squares read best with their row and column as indices")]
 
 #[cfg(target_arch = "x86_64")]
 use pulp::x86::{V3, V4};
 use pulp::{Simd, bytemuck};
 
-/// Transposes as many vectors of single precision as a vector has lanes: vector `i` of the result goes to `to[i * stride]`.
+#[cfg(target_arch = "x86_64")]
+use crate::instructions::same;
+
+/// Transposes as many vectors of single precision as a vector has lanes, with the given distances in `from` and `to`.
 #[inline(always)]
-pub(crate) fn transpose_f32<S: Simd>(simd: S, from: &[S::f32s], to: &mut [S::f32s], stride: usize) {
+pub(crate) fn transpose_f32<S: Simd>(simd: S, from: &[S::f32s], to: &mut [S::f32s], strides: [usize; 2]) {
     #[cfg(target_arch = "x86_64")]
     {
         if let Some(simd) = same::<S, V3>(simd) {
-            return avx2::transpose(simd, bytemuck::cast_slice(from), bytemuck::cast_slice_mut(to), stride);
+            return avx2::transpose(simd, bytemuck::cast_slice(from), bytemuck::cast_slice_mut(to), strides);
         }
         if let Some(simd) = same::<S, V4>(simd) {
-            return avx512::transpose(simd, bytemuck::cast_slice(from), bytemuck::cast_slice_mut(to), stride);
+            return avx512::transpose(simd, bytemuck::cast_slice(from), bytemuck::cast_slice_mut(to), strides);
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = simd;
-    transpose_numbers::<f32>(bytemuck::cast_slice(from), bytemuck::cast_slice_mut(to), S::F32_LANES, stride);
+    transpose_numbers::<f32>(bytemuck::cast_slice(from), bytemuck::cast_slice_mut(to), S::F32_LANES, strides);
 }
 
 /// As [`transpose_f32`], in double precision.
 #[inline(always)]
-pub(crate) fn transpose_f64<S: Simd>(_: S, from: &[S::f64s], to: &mut [S::f64s], stride: usize) {
-    transpose_numbers::<f64>(bytemuck::cast_slice(from), bytemuck::cast_slice_mut(to), S::F64_LANES, stride);
+pub(crate) fn transpose_f64<S: Simd>(_: S, from: &[S::f64s], to: &mut [S::f64s], strides: [usize; 2]) {
+    transpose_numbers::<f64>(bytemuck::cast_slice(from), bytemuck::cast_slice_mut(to), S::F64_LANES, strides);
 }
 
 /// One number at a time.
 #[inline(always)]
-fn transpose_numbers<E: Copy>(from: &[E], to: &mut [E], lanes: usize, stride: usize) {
-    for (column, from) in from[..lanes * lanes].chunks_exact(lanes).enumerate() {
-        for (row, &value) in from.iter().enumerate() {
-            to[row * stride * lanes + column] = value;
+fn transpose_numbers<E: Copy>(from: &[E], to: &mut [E], lanes: usize, strides: [usize; 2]) {
+    for column in 0..lanes {
+        for (row, &value) in from[column * strides[0] * lanes..][..lanes].iter().enumerate() {
+            to[row * strides[1] * lanes + column] = value;
         }
     }
-}
-
-/// `simd` as a token of type `T`, if that is what it is.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn same<S: Simd, T: Simd>(simd: S) -> Option<T> {
-    // SAFETY: the types are equal, and tokens are `Copy`.
-    (std::any::TypeId::of::<S>() == std::any::TypeId::of::<T>()).then(|| unsafe { std::mem::transmute_copy(&simd) })
 }
 
 /// Eight by eight in 24 shuffles: thin layers multiply too little to hide a transposition number by number.
@@ -52,12 +48,10 @@ mod avx2 {
 
     use pulp::{bytemuck::cast, f32x8, x86::V3};
 
-    /// The square `from[0..8]`.
     #[inline(always)]
-    pub(super) fn transpose(simd: V3, from: &[f32x8], to: &mut [f32x8], stride: usize) {
+    pub(super) fn transpose(simd: V3, from: &[f32x8], to: &mut [f32x8], [apart, stride]: [usize; 2]) {
         let avx = simd.avx;
-        let from: &[f32x8; 8] = from[..8].try_into().expect("eight vectors");
-        let rows: [__m256; 8] = array::from_fn(|i| cast(from[i]));
+        let rows: [__m256; 8] = array::from_fn(|i| cast(from[i * apart]));
         // Pairs of rows, then of pairs: four rows of each half of the columns.
         let [a, b, c, d, e, f, g, h] = rows;
         let low = [(a, b), (c, d), (e, f), (g, h)].map(|(x, y)| avx._mm256_unpacklo_ps(x, y));
@@ -81,16 +75,14 @@ mod avx512 {
 
     use pulp::{bytemuck::cast, f32x16, x86::V4};
 
-    /// The square `from[0..16]`.
     #[inline(always)]
-    pub(super) fn transpose(simd: V4, from: &[f32x16], to: &mut [f32x16], stride: usize) {
+    pub(super) fn transpose(simd: V4, from: &[f32x16], to: &mut [f32x16], [apart, stride]: [usize; 2]) {
         let avx = simd.avx512f;
-        let from: &[f32x16; 16] = from[..16].try_into().expect("sixteen vectors");
+        let row = |i: usize| cast::<_, __m512>(from[i * apart]);
         // Quarter `l` of `fours[i][q]` has column `4 l + i` of the rows `4 q` to `4 q + 3`.
-        let mut fours = [[cast::<_, __m512>(from[0]); 4]; 4];
+        let mut fours = [[row(0); 4]; 4];
         for q in 0..4 {
-            let [a, b, c, d]: [__m512; 4] =
-                [cast(from[4 * q]), cast(from[4 * q + 1]), cast(from[4 * q + 2]), cast(from[4 * q + 3])];
+            let [a, b, c, d] = [row(4 * q), row(4 * q + 1), row(4 * q + 2), row(4 * q + 3)];
             let (low, next_low) = (avx._mm512_unpacklo_ps(a, b), avx._mm512_unpacklo_ps(c, d));
             let (high, next_high) = (avx._mm512_unpackhi_ps(a, b), avx._mm512_unpackhi_ps(c, d));
             fours[0][q] = avx._mm512_shuffle_ps::<0x44>(low, next_low);

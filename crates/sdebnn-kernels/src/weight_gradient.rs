@@ -1,8 +1,14 @@
 //! The gradient of a layer's weights: products of input and output gradient summed over pixels and examples.
 #![expect(clippy::needless_range_loop, reason = "register tiles read best with their row and column as indices")]
 
+use std::ops::Range;
+
+#[cfg(target_arch = "x86_64")]
+use pulp::x86::V4;
 use pulp::{Simd, WithSimd};
 
+#[cfg(target_arch = "x86_64")]
+use crate::instructions::same;
 use crate::{
     contraction::WeightStrides,
     element::{Element, MOST_LANES},
@@ -28,7 +34,11 @@ fn block_of_vectors(rest: usize, rows: usize) -> usize {
 /// no register free beside their operands.
 #[inline(always)]
 fn block_of_rows<const C: usize>(rest: usize) -> usize {
-    let most = if C <= 2 { 6 } else { 3 };
+    let most = match C {
+        1 => 8,
+        2 => 6,
+        _ => 3,
+    };
     rest.div_ceil(rest.div_ceil(most))
 }
 
@@ -71,96 +81,127 @@ impl<E: Element, S: Simd> WeightGradient<'_, E, S> {
         assert_eq!(pairing.pixels[1] * columns, wide.len(), "wide image");
         let length = scratch(pairing, self.channels, lanes);
         let (sums, panel) = self.scratch[..length].split_at_mut(length - panel(pairing, lanes));
-        // A dense layer on few pixels with whole vectors of columns.
-        let in_place = pairing.taps == 1 && pairing.blocks() == 1 && column_stride == 1 && columns % lanes == 0;
-        simd.vectorize(Products::<E, S> {
-            simd,
+        let mut products = Products {
             pairing,
-            in_place,
             rows,
-            columns,
+            columns: 0..columns,
+            wide_channels: columns,
             narrow: E::elements::<S>(narrow),
-            wide,
-            sums,
-            panel,
+            wide: E::elements::<S>(wide),
+            sums: E::elements_mut::<S>(sums),
+            panel: E::elements_mut::<S>(panel),
             strides: [row_stride, column_stride, self.strides.tap],
             gradient: self.gradient,
-        });
+        };
+        // A rest of columns that fits half a vector is done with vectors of that length, if there are any.
+        #[cfg(target_arch = "x86_64")]
+        if let Some(v4) = same::<S, V4>(simd)
+            && (1..=lanes / 2).contains(&(columns % lanes))
+        {
+            products.columns = columns - columns % lanes..columns;
+            Simd::vectorize(*v4, ProductsBy::<E, _, 2>(*v4, &mut products));
+            products.columns = 0..products.columns.start;
+        }
+        if !products.columns.is_empty() {
+            simd.vectorize(ProductsBy::<E, S, 1>(simd, &mut products));
+        }
     }
 }
 
-struct Products<'a, E: Element, S: Simd> {
-    simd: S,
+struct Products<'a, E> {
     pairing: &'a Pairing,
-    /// Whether each gradient is the sum of one product, which is written where it belongs.
-    in_place: bool,
     /// Channels of the narrow image.
     rows: usize,
-    /// Channels of the wide image.
-    columns: usize,
-    /// `[pixel][row][lane]`
+    /// Those channels of the wide image whose products are asked for.
+    columns: Range<usize>,
+    /// All of them.
+    wide_channels: usize,
+    /// `[pixel][row][example]`
     narrow: &'a [E],
-    /// `[pixel][column]`
-    wide: &'a [E::Vector<S>],
+    /// `[pixel][channel][example]`
+    wide: &'a [E],
     /// `[block of columns][tap][row][column within the block]`
-    sums: &'a mut [E::Vector<S>],
-    /// A block of columns of a block of the wide image, `[pixel][lane][vector]`.
-    panel: &'a mut [E::Vector<S>],
+    sums: &'a mut [E],
+    /// A block of columns of a block of the wide image, `[pixel][example][column within the block]`.
+    panel: &'a mut [E],
     /// Distances of rows, columns and taps in `gradient`.
     strides: [usize; 3],
     gradient: &'a mut [E],
 }
 
-impl<E: Element, S: Simd> WithSimd for Products<'_, E, S> {
+/// The products by vectors of `S`, of which the examples of a channel fill `K`.
+struct ProductsBy<'a, 'b, E, S, const K: usize>(S, &'a mut Products<'b, E>);
+
+impl<E: Element, S: Simd, const K: usize> WithSimd for ProductsBy<'_, '_, E, S, K> {
     type Output = ();
     #[inline(always)]
-    fn with_simd<T: Simd>(mut self, _: T) {
-        let vectors = self.columns.div_ceil(E::lanes::<S>());
-        if !self.in_place {
-            self.sums.fill(E::splat(self.simd, E::ZERO));
+    fn with_simd<T: Simd>(self, _: T) {
+        let Self(simd, products) = self;
+        products.all::<S, K>(simd);
+    }
+}
+
+impl<E: Element> Products<'_, E> {
+    /// Whether each gradient is the sum of one product, which is written where it belongs: in a dense layer on few pixels with whole
+    /// vectors of columns.
+    #[inline(always)]
+    fn in_place<S: Simd>(&self) -> bool {
+        let pairing = self.pairing;
+        let whole = self.columns.len().is_multiple_of(E::lanes::<S>());
+        pairing.taps == 1 && pairing.blocks() == 1 && self.strides[1] == 1 && whole
+    }
+
+    #[inline(always)]
+    fn all<S: Simd, const K: usize>(&mut self, simd: S) {
+        let vectors = self.columns.len().div_ceil(E::lanes::<S>());
+        let in_place = self.in_place::<S>();
+        if !in_place {
+            self.sums.fill(E::ZERO);
         }
         for block in 0..self.pairing.blocks() {
             let mut first = 0;
             while first < vectors {
                 let count = block_of_vectors(vectors - first, self.rows);
                 match count {
-                    1 => self.block::<1>(block, first),
-                    2 => self.block::<2>(block, first),
-                    3 => self.block::<3>(block, first),
-                    _ => self.block::<MOST_VECTORS>(block, first),
+                    1 => self.block::<S, K, 1>(simd, block, first),
+                    2 => self.block::<S, K, 2>(simd, block, first),
+                    3 => self.block::<S, K, 3>(simd, block, first),
+                    _ => self.block::<S, K, MOST_VECTORS>(simd, block, first),
                 }
                 first += count;
             }
         }
-        if !self.in_place {
-            self.scatter(vectors);
+        if !in_place {
+            self.scatter::<S>(vectors);
         }
     }
-}
 
-impl<E: Element, S: Simd> Products<'_, E, S> {
     /// All products of a block of pixels with `C` vectors of columns from vector `first` on.
     #[inline(always)]
-    fn block<const C: usize>(&mut self, block: usize, first: usize) {
-        self.transpose::<C>(block, first);
+    fn block<S: Simd, const K: usize, const C: usize>(&mut self, simd: S, block: usize, first: usize) {
+        self.transpose::<S, K, C>(simd, block, first);
+        let lanes = E::lanes::<S>();
+        let in_place = self.in_place::<S>();
         let sums = first * self.pairing.taps * self.rows;
         for tap in 0..self.pairing.taps {
             let pairs = self.pairing.pairs(block, tap);
             let mut row = 0;
             while row < self.rows && !pairs.is_empty() {
                 let count = block_of_rows::<C>(self.rows - row);
-                let place = if self.in_place {
-                    row * self.strides[0] + first * E::lanes::<S>()
+                let place = if in_place {
+                    row * self.strides[0] + self.columns.start + first * lanes
                 } else {
-                    sums + (tap * self.rows + row) * C
+                    (sums + (tap * self.rows + row) * C) * lanes
                 };
                 match count {
-                    1 => self.product::<1, C>(pairs, row, place),
-                    2 => self.product::<2, C>(pairs, row, place),
-                    3 => self.product::<3, C>(pairs, row, place),
-                    4 if C <= 2 => self.product::<4, C>(pairs, row, place),
-                    5 if C <= 2 => self.product::<5, C>(pairs, row, place),
-                    _ if C <= 2 => self.product::<6, C>(pairs, row, place),
+                    1 => self.product::<S, K, 1, C>(simd, pairs, row, place),
+                    2 => self.product::<S, K, 2, C>(simd, pairs, row, place),
+                    3 => self.product::<S, K, 3, C>(simd, pairs, row, place),
+                    4 if C <= 2 => self.product::<S, K, 4, C>(simd, pairs, row, place),
+                    5 if C <= 2 => self.product::<S, K, 5, C>(simd, pairs, row, place),
+                    6 if C <= 2 => self.product::<S, K, 6, C>(simd, pairs, row, place),
+                    7 if C == 1 => self.product::<S, K, 7, C>(simd, pairs, row, place),
+                    8 if C == 1 => self.product::<S, K, 8, C>(simd, pairs, row, place),
                     _ => unreachable!("{count} rows of {C} vectors"),
                 }
                 row += count;
@@ -170,39 +211,52 @@ impl<E: Element, S: Simd> Products<'_, E, S> {
 
     /// Copies `C` vectors of columns of a block of pixels, transposed.
     #[inline(always)]
-    fn transpose<const C: usize>(&mut self, block: usize, first: usize) {
-        let (simd, lanes) = (self.simd, E::lanes::<S>());
+    fn transpose<S: Simd, const K: usize, const C: usize>(&mut self, simd: S, block: usize, first: usize) {
+        let (lanes, examples) = (E::lanes::<S>(), K * E::lanes::<S>());
         let start = block * self.pairing.block;
         let end = (start + self.pairing.block).min(self.pairing.pixels[1]);
-        let pixels = self.wide[start * self.columns..end * self.columns].chunks_exact(self.columns);
-        for (pixel, to) in pixels.zip(self.panel.chunks_exact_mut(lanes * C)) {
+        let pixel = self.wide_channels * examples;
+        let pixels = self.wide[start * pixel..end * pixel].chunks_exact(pixel);
+        for (pixel, to) in pixels.zip(self.panel.chunks_exact_mut(examples * C * lanes)) {
+            let to = E::vectors_mut::<S>(to);
             for c in 0..C {
-                let from = &pixel[(first + c) * lanes..];
-                if from.len() >= lanes {
-                    E::transpose(simd, &from[..lanes], &mut to[c..], C);
-                } else {
-                    let mut padded = [E::splat(simd, E::ZERO); MOST_LANES];
-                    padded[..from.len()].copy_from_slice(from);
-                    E::transpose(simd, &padded[..lanes], &mut to[c..], C);
+                let from = E::vectors::<S>(&pixel[(self.columns.start + (first + c) * lanes) * examples..]);
+                for part in 0..K {
+                    let to = &mut to[part * lanes * C + c..];
+                    if from.len() >= lanes * K {
+                        E::transpose(simd, &from[part..], to, [K, C]);
+                    } else {
+                        let mut padded = [E::splat(simd, E::ZERO); MOST_LANES];
+                        let rows = from[part..].iter().step_by(K);
+                        padded.iter_mut().zip(rows).for_each(|(to, &from)| *to = from);
+                        E::transpose(simd, &padded[..lanes], to, [1, C]);
+                    }
                 }
             }
         }
     }
 
-    /// `sums += Σ_pairs Σ_lane narrow[pixel, row] · wide[pixel', column]` for `R` rows and `C` vectors of columns.
+    /// `sums += Σ_pairs Σ_example narrow[pixel, row] · wide[pixel', column]` for `R` rows and `C` vectors of columns.
     #[inline(always)]
-    fn product<const R: usize, const C: usize>(&mut self, pairs: &[[u32; 2]], row: usize, place: usize) {
-        let (simd, lanes) = (self.simd, E::lanes::<S>());
+    fn product<S: Simd, const K: usize, const R: usize, const C: usize>(
+        &mut self,
+        simd: S,
+        pairs: &[[u32; 2]],
+        row: usize,
+        place: usize,
+    ) {
+        let (lanes, examples) = (E::lanes::<S>(), K * E::lanes::<S>());
+        let panel = E::vectors::<S>(self.panel);
         let mut sums = [[E::splat(simd, E::ZERO); C]; R];
         for &[wide, narrow] in pairs {
-            let y = wide as usize * lanes * C;
-            let x = (narrow as usize * self.rows + row) * lanes;
-            debug_assert!(y + lanes * C <= self.panel.len() && x + lanes * R <= self.narrow.len());
-            for lane in 0..lanes {
-                // SAFETY: pairs count pixels within a block, for which the panel has `lanes * C` vectors each.
-                let factor = |c: usize| unsafe { *self.panel.get_unchecked(y + lane * C + c) };
+            let y = wide as usize * examples * C;
+            let x = (narrow as usize * self.rows + row) * examples;
+            debug_assert!(y + examples * C <= panel.len() && x + examples * R <= self.narrow.len());
+            for example in 0..examples {
+                // SAFETY: pairs count pixels within a block, for which the panel has `examples * C` vectors each.
+                let factor = |c: usize| unsafe { *panel.get_unchecked(y + example * C + c) };
                 // SAFETY: pairs hold pixels of the narrow image, whose length `run` has compared.
-                let number = |r: usize| unsafe { *self.narrow.get_unchecked(x + r * lanes + lane) };
+                let number = |r: usize| unsafe { *self.narrow.get_unchecked(x + r * examples + example) };
                 // Sixteen registers hold the sums, the fewer operands, and one of the others.
                 if R < C {
                     let mut numbers = [sums[0][0]; R];
@@ -229,14 +283,14 @@ impl<E: Element, S: Simd> Products<'_, E, S> {
                 }
             }
         }
-        if self.in_place {
+        if self.in_place::<S>() {
             for (r, sums) in sums.iter().enumerate() {
                 let to = &mut self.gradient[place + r * self.strides[0]..][..C * lanes];
                 E::vectors_mut::<S>(to).copy_from_slice(sums);
             }
             return;
         }
-        let totals = self.sums[place..place + R * C].as_chunks_mut::<C>().0;
+        let totals = E::vectors_mut::<S>(&mut self.sums[place..place + R * C * lanes]).as_chunks_mut::<C>().0;
         for (totals, sums) in totals.iter_mut().zip(&sums) {
             for (total, &sum) in totals.iter_mut().zip(sums) {
                 *total = E::add(simd, *total, sum);
@@ -246,22 +300,23 @@ impl<E: Element, S: Simd> Products<'_, E, S> {
 
     /// Copies the sums into the layout of the weights.
     #[inline(always)]
-    fn scatter(&mut self, vectors: usize) {
+    fn scatter<S: Simd>(&mut self, vectors: usize) {
         let lanes = E::lanes::<S>();
         let [row_stride, column_stride, tap_stride] = self.strides;
         let mut first = 0;
         while first < vectors {
             let count = block_of_vectors(vectors - first, self.rows);
-            let columns = first * lanes..((first + count) * lanes).min(self.columns);
+            let columns = (self.columns.start + first * lanes)
+                ..(self.columns.start + (first + count) * lanes).min(self.columns.end);
             let start = first * self.pairing.taps * self.rows;
             for tap in 0..self.pairing.taps {
                 for row in 0..self.rows {
-                    let from = E::elements::<S>(&self.sums[start + (tap * self.rows + row) * count..][..count]);
+                    let from = &self.sums[(start + (tap * self.rows + row) * count) * lanes..][..columns.len()];
                     let to = &mut self.gradient[row * row_stride + tap * tap_stride + columns.start * column_stride..];
                     if column_stride == 1 {
-                        to[..columns.len()].copy_from_slice(&from[..columns.len()]);
+                        to[..columns.len()].copy_from_slice(from);
                     } else {
-                        for (to, &sum) in to.iter_mut().step_by(column_stride).zip(&from[..columns.len()]) {
+                        for (to, &sum) in to.iter_mut().step_by(column_stride).zip(from) {
                             *to = sum;
                         }
                     }
