@@ -4,7 +4,12 @@ use std::fmt::Debug;
 
 use pulp::{Simd, bytemuck};
 
-use crate::transpose::{transpose_f32, transpose_f64};
+use crate::{
+    elementary::Exp2,
+    transpose::{transpose_f32, transpose_f64},
+};
+#[cfg(target_arch = "x86_64")]
+use crate::{exp2_table::exp2_of_product, instructions::same};
 
 /// Most elements of a vector: single precision with AVX-512.
 pub(crate) const MOST_LANES: usize = 16;
@@ -70,6 +75,11 @@ pub trait Element:
     ) -> Self::Vector<S>;
     /// `(a b - n, 2ⁿ)` with `n` the integer nearest to `a b`, for `|a b|` within the range of exponents.
     fn fraction_and_exp2<S: Simd>(simd: S, a: Self::Vector<S>, b: Self) -> (Self::Vector<S>, Self::Vector<S>);
+    /// `2^(a b)`, for `|a b|` within the range of exponents, if the instruction set looks numbers up in a register.
+    #[inline(always)]
+    fn exp2_by_table<S: Simd>(_simd: S, _a: Self::Vector<S>, _b: Self) -> Option<Exp2<Self::Vector<S>>> {
+        None
+    }
     /// The sum of all lanes.
     fn sum<S: Simd>(simd: S, a: Self::Vector<S>) -> Self;
     /// Vectors as a slice of elements.
@@ -205,6 +215,18 @@ impl Element for f32 {
         &[1.545_316_3e-4, 1.339_086_3e-3, 9.618_083e-3, 5.550_357e-2, 2.402_265e-1, 6.931_472e-1];
     const ATANH_TAYLOR: &'static [f32] =
         &[1.0 / 15.0, 1.0 / 13.0, 1.0 / 11.0, 1.0 / 9.0, 1.0 / 7.0, 1.0 / 5.0, 1.0 / 3.0];
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn exp2_by_table<S: Simd>(simd: S, a: S::f32s, b: f32) -> Option<Exp2<S::f32s>> {
+        let Exp2 { power, fraction, quotient, rest } = exp2_of_product(same(simd)?, bytemuck::cast(a), b);
+        Some(Exp2 {
+            power: bytemuck::cast(power),
+            fraction: bytemuck::cast(fraction),
+            quotient: bytemuck::cast(quotient),
+            rest: rest.map(bytemuck::cast),
+        })
+    }
 
     #[inline(always)]
     fn fraction_and_exp2<S: Simd>(simd: S, a: S::f32s, b: f32) -> (S::f32s, S::f32s) {

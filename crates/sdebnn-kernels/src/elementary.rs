@@ -6,26 +6,41 @@ use pulp::Simd;
 
 use crate::element::Element;
 
-/// `e^(factor x)` split as `2ⁿ (1 + f p)`, with `factor x / ln 2 = n + f`, `|f| ≤ ½`: returns `2ⁿ`, `f` and `p = (2ᶠ - 1) / f`. The
-/// exponent is limited to `±limit`, itself at most [`Element::EXP_LIMIT`].
+/// A power of two in parts, `2^y = power · (1 + rest + fraction · quotient)` with a small `fraction`, if `y` is near an integer (or one of
+/// a table of fractions), and `quotient ≈ ln 2`.
 ///
-/// Keeping the parts apart gives the exponential, and 1 more or less, without cancellation and in as few operations as there are.
+/// Keeping the parts apart gives the power, and 1 more or less, without cancellation and in as few operations as there are.
+#[derive(Clone, Copy, Debug)]
+pub struct Exp2<V> {
+    pub(crate) power: V,
+    pub(crate) fraction: V,
+    /// `(2^fraction - 1) / fraction`
+    pub(crate) quotient: V,
+    /// What `power` lacks, relatively: not even a unit in its last place.
+    pub(crate) rest: Option<V>,
+}
+
+/// `e^(factor x)` as a power of two. The exponent is limited to `±limit`, itself at most [`Element::EXP_LIMIT`].
 #[inline(always)]
-fn exp_parts<E: Element, S: Simd>(simd: S, x: E::Vector<S>, factor: f64, limit: E) -> [E::Vector<S>; 3] {
+fn exp_parts<E: Element, S: Simd>(simd: S, x: E::Vector<S>, factor: f64, limit: E) -> Exp2<E::Vector<S>> {
     let bounded = E::clamp(simd, x, E::from_f64(limit.to_f64() / factor.abs()));
-    let (f, power) = E::fraction_and_exp2(simd, bounded, E::from_f64(factor * LOG2_E));
-    let mut polynomial = E::splat(simd, E::EXP2[0]);
-    for &coefficient in &E::EXP2[1..] {
-        polynomial = E::fma(simd, polynomial, f, E::splat(simd, coefficient));
+    let factor = E::from_f64(factor * LOG2_E);
+    if let Some(parts) = E::exp2_by_table(simd, bounded, factor) {
+        return parts;
     }
-    [power, f, polynomial]
+    let (fraction, power) = E::fraction_and_exp2(simd, bounded, factor);
+    let mut quotient = E::splat(simd, E::EXP2[0]);
+    for &coefficient in &E::EXP2[1..] {
+        quotient = E::fma(simd, quotient, fraction, E::splat(simd, coefficient));
+    }
+    Exp2 { power, fraction, quotient, rest: None }
 }
 
 /// `e^(factor x)`, with the exponent limited to `±limit`.
 #[inline(always)]
 pub(crate) fn exp_of_product<E: Element, S: Simd>(simd: S, x: E::Vector<S>, factor: f64, limit: E) -> E::Vector<S> {
-    let [power, f, p] = exp_parts::<E, S>(simd, x, factor, limit);
-    E::mul(simd, power, E::fma(simd, f, p, E::splat(simd, E::ONE)))
+    let Exp2 { power, fraction, quotient, .. } = exp_parts::<E, S>(simd, x, factor, limit);
+    E::mul(simd, power, E::fma(simd, fraction, quotient, E::splat(simd, E::ONE)))
 }
 
 /// `1 + e^(factor x)`, with the exponent limited to `±limit`.
@@ -37,8 +52,8 @@ pub(crate) fn one_plus_exp_of_product<E: Element, S: Simd>(
     limit: E,
 ) -> E::Vector<S> {
     let one = E::splat(simd, E::ONE);
-    let [power, f, p] = exp_parts::<E, S>(simd, x, factor, limit);
-    E::fma(simd, power, E::fma(simd, f, p, one), one)
+    let Exp2 { power, fraction, quotient, .. } = exp_parts::<E, S>(simd, x, factor, limit);
+    E::fma(simd, power, E::fma(simd, fraction, quotient, one), one)
 }
 
 /// `e^(factor x) - 1`, with the exponent limited to `±limit`, without cancellation near 0.
@@ -49,8 +64,12 @@ pub(crate) fn exp_of_product_minus_one<E: Element, S: Simd>(
     factor: f64,
     limit: E,
 ) -> E::Vector<S> {
-    let [power, f, p] = exp_parts::<E, S>(simd, x, factor, limit);
-    E::fma(simd, power, E::mul(simd, f, p), E::sub(simd, power, E::splat(simd, E::ONE)))
+    let Exp2 { power, fraction, quotient, rest } = exp_parts::<E, S>(simd, x, factor, limit);
+    let growth = match rest {
+        Some(rest) => E::fma(simd, fraction, quotient, rest),
+        None => E::mul(simd, fraction, quotient),
+    };
+    E::fma(simd, power, growth, E::sub(simd, power, E::splat(simd, E::ONE)))
 }
 
 /// `ln(1 + u)` for `0 ≤ u ≤ 1`, as `2 artanh(u / (2 + u))`.

@@ -57,6 +57,8 @@ mod element;
 mod elementary;
 mod elementwise;
 mod error;
+#[cfg(target_arch = "x86_64")]
+mod exp2_table;
 mod geometry;
 mod instructions;
 mod layer;

@@ -1,5 +1,4 @@
 //! Squares of numbers, transposed: vectors of examples become vectors of channels.
-#![expect(clippy::needless_range_loop, reason = "squares read best with their row and column as indices")]
 
 #[cfg(target_arch = "x86_64")]
 use pulp::x86::{V3, V4};
@@ -70,6 +69,7 @@ mod avx2 {
 
 /// Sixteen by sixteen in 64 shuffles.
 #[cfg(target_arch = "x86_64")]
+#[expect(clippy::needless_range_loop, reason = "squares read best with their row and column as indices")]
 mod avx512 {
     use std::arch::x86_64::__m512;
 
