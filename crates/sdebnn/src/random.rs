@@ -4,13 +4,14 @@
 //! a position. The same key gives the same bits in any order of calls, on any thread and on any machine (only IEEE basic
 //! operations and the portable `libm` are involved).
 
+mod keystream;
+
 use std::sync::LazyLock;
 
-use chacha20::ChaCha8Rng;
-use chacha20::rand_core::{Rng, SeedableRng};
+use keystream::{BLOCK, Keystream};
 
-/// Where in a stream the keys of its children lie: far behind any number that is drawn from it.
-const CHILD_KEYS: u128 = 1 << 60;
+/// The block of a stream where the keys of its children lie: far behind any number that is drawn from it.
+const CHILD_KEYS: u64 = 1 << 56;
 
 /// A key of the counter-based generator ChaCha8.
 ///
@@ -30,32 +31,37 @@ impl Stream {
 
     /// The `index`-th child, independent of this stream and of the other children.
     pub fn child(&self, index: u64) -> Self {
-        let mut source = self.source(index);
-        source.set_word_pos(CHILD_KEYS);
+        let mut source = Keystream::new(&self.key, index, CHILD_KEYS);
         let mut key = [0; 32];
-        source.fill_bytes(&mut key);
+        key.as_chunks_mut().0.iter_mut().for_each(|word| *word = source.next_word().to_le_bytes());
         Self { key }
     }
 
-    fn source(&self, node: u64) -> ChaCha8Rng {
-        let mut source = ChaCha8Rng::from_seed(self.key);
-        source.set_stream(node);
-        source
+    fn source(&self, node: u64) -> Keystream {
+        Keystream::new(&self.key, node, 0)
     }
 
     /// Fills `out` with uniform numbers in the open interval (0, 1).
     pub fn fill_uniform(&self, node: u64, out: &mut [f64]) {
         let mut source = self.source(node);
         for value in out {
-            *value = open_unit(source.next_u64());
+            *value = open_unit(source.next_word());
         }
     }
 
     /// Fills `out` with standard normal numbers.
     pub fn fill_normal(&self, node: u64, out: &mut [f64]) {
         let (mut source, ziggurat) = (self.source(node), &*ZIGGURAT);
-        for value in out {
-            *value = ziggurat.draw(&mut source);
+        let mut done = 0;
+        while done < out.len() {
+            // Nine times in ten, a whole block of words gives as many numbers.
+            let whole = |numbers| source.take_block(numbers, |word| ziggurat.inside(Ziggurat::choice(word)));
+            if out[done..].first_chunk_mut().is_some_and(whole) {
+                done += BLOCK;
+            } else {
+                out[done] = ziggurat.draw(&mut source);
+                done += 1;
+            }
         }
     }
 
@@ -64,7 +70,7 @@ impl Stream {
         let mut source = self.source(0);
         let mut order: Vec<usize> = (0..len).collect();
         for i in (1..len).rev() {
-            let j = (u128::from(source.next_u64()) * (i as u128 + 1)) >> 64;
+            let j = (u128::from(source.next_word()) * (i as u128 + 1)) >> 64;
             order.swap(i, j as usize);
         }
         order
@@ -105,33 +111,44 @@ impl Ziggurat {
         Self { ends, heights: ends.map(density) }
     }
 
+    /// What the low bits choose, the layer, and the high ones, the place in it from -1 to 1.
     #[inline(always)]
-    fn draw(&self, source: &mut ChaCha8Rng) -> f64 {
-        // The low bits choose the layer, the high ones the place in it.
-        let bits = source.next_u64();
-        let layer = (bits & (LAYERS as u64 - 1)) as usize;
-        let place = 2.0 * open_unit(bits) - 1.0;
+    fn choice(word: u64) -> (usize, f64) {
+        // With the exponent of 2, 52 bits are a number from 2 to 4, of which the centre of a cell is half a unit in the last place away.
+        let place = f64::from_bits(word >> 12 | 2f64.to_bits()) - 3.0 + f64::EPSILON;
+        ((word % LAYERS as u64) as usize, place)
+    }
+
+    /// The number that a choice gives, and whether it is surely below the density.
+    #[inline(always)]
+    fn inside(&self, (layer, place): (usize, f64)) -> (f64, bool) {
         let x = place * self.ends[layer];
-        if x.abs() < self.ends[layer + 1] { x } else { self.draw_outside(source, layer, place) }
+        (x, x.abs() < self.ends[layer + 1])
+    }
+
+    fn draw(&self, source: &mut Keystream) -> f64 {
+        let choice = Self::choice(source.next_word());
+        let (x, inside) = self.inside(choice);
+        if inside { x } else { self.draw_outside(source, choice) }
     }
 
     /// What is drawn where a layer may reach beyond the density: out of line, as one number in eighty is.
     #[cold]
     #[inline(never)]
-    fn draw_outside(&self, source: &mut ChaCha8Rng, layer: usize, place: f64) -> f64 {
+    fn draw_outside(&self, source: &mut Keystream, (layer, place): (usize, f64)) -> f64 {
         if layer == 0 {
             return Self::draw_tail(source).copysign(place);
         }
         let x = place * self.ends[layer];
         let [low, high] = [self.heights[layer], self.heights[layer + 1]];
-        if low + (high - low) * open_unit(source.next_u64()) < libm::exp(-0.5 * x * x) { x } else { self.draw(source) }
+        if low + (high - low) * open_unit(source.next_word()) < libm::exp(-0.5 * x * x) { x } else { self.draw(source) }
     }
 
     /// A number beyond [`TAIL`], by Marsaglia's method.
-    fn draw_tail(source: &mut ChaCha8Rng) -> f64 {
+    fn draw_tail(source: &mut Keystream) -> f64 {
         loop {
-            let beyond = -libm::log(open_unit(source.next_u64())) / TAIL;
-            let bound = -2.0 * libm::log(open_unit(source.next_u64()));
+            let beyond = -libm::log(open_unit(source.next_word())) / TAIL;
+            let bound = -2.0 * libm::log(open_unit(source.next_word()));
             if bound > beyond * beyond {
                 return TAIL + beyond;
             }
