@@ -99,6 +99,13 @@ impl<E: Element> TileMemory<E> {
     }
 }
 
+impl<E> TileMemory<E> {
+    /// Whether it is large enough: any is for a forward pass.
+    pub(crate) fn serves(&self, backward: bool) -> bool {
+        !backward || !self.mixed.is_empty()
+    }
+}
+
 /// `h = s(k(t)) x`, in `to` unless it is the state itself.
 #[inline(always)]
 fn activations<'a, E: Element, S: Simd>(

@@ -83,7 +83,7 @@ struct Pools<E> {
 #[derive(Debug)]
 pub(crate) struct Prepared<E> {
     pub(crate) network: Network,
-    idle: [Mutex<Vec<TileMemory<E>>>; 2],
+    idle: Mutex<Vec<TileMemory<E>>>,
     /// Memory for the weights of a call.
     pub(crate) folded: Mutex<Vec<FoldedWeights<E>>>,
 }
@@ -259,14 +259,18 @@ impl<E: Element> Solver<E> {
         backward: bool,
         work: impl FnOnce(&mut TileMemory<E>),
     ) {
-        let idle = &prepared.idle[usize::from(backward)];
-        let pooled = lock(idle).pop();
+        let pooled = {
+            let mut idle = lock(&prepared.idle);
+            let fits = idle.iter().position(|memory| memory.serves(backward));
+            // One that is too small makes room for what takes its place.
+            fits.map(|place| idle.swap_remove(place)).or_else(|| idle.pop().and(None))
+        };
         let mut memory = pooled.unwrap_or_else(|| {
             let components = self.problem.components();
             TileMemory::new(&prepared.network, self.lanes, tiling.groups, components, backward)
         });
         work(&mut memory);
-        lock(idle).push(memory);
+        lock(&prepared.idle).push(memory);
     }
 
     /// The weights of a call with time folded in; for the backward pass as well if asked for.
