@@ -81,7 +81,7 @@ impl Default for SolverConfig {
             method: Method::Midpoint,
             controller: Controller::Fixed,
             engine: Engine::Auto,
-            tape_mib: 720,
+            tape_mib: 704,
             t0: 0.0,
             t1: 1.0,
             steps: 20,
