@@ -1,5 +1,7 @@
 //! The choice of instruction set, made at run time.
 
+#[cfg(target_arch = "x86_64")]
+use pulp::x86::V3;
 use pulp::{Arch, Scalar, Simd, WithSimd};
 
 use crate::element::Element;
@@ -10,15 +12,26 @@ pub enum InstructionSet {
     /// The widest the machine has: AVX-512, AVX2 with FMA, NEON, or none.
     #[default]
     Detect,
+    /// AVX2 with FMA, also where the machine has more; what it has where that is less.
+    Avx2,
     /// None: one example at a time.
     Scalar,
 }
 
 impl InstructionSet {
+    /// Every choice.
+    pub const ALL: [Self; 3] = [Self::Detect, Self::Avx2, Self::Scalar];
+
     /// Runs `op` with these instructions.
     pub(crate) fn dispatch<Op: WithSimd>(self, op: Op) -> Op::Output {
+        #[cfg(target_arch = "x86_64")]
+        if self == Self::Avx2
+            && let Some(simd) = V3::try_new()
+        {
+            return Simd::vectorize(simd, op);
+        }
         match self {
-            Self::Detect => Arch::new().dispatch(op),
+            Self::Detect | Self::Avx2 => Arch::new().dispatch(op),
             Self::Scalar => Scalar::new().vectorize(op),
         }
     }

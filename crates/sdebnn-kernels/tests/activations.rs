@@ -31,7 +31,7 @@ fn error<E: Element>(activation: Activation, instructions: InstructionSet) -> f6
 
 #[test]
 fn relative_errors_are_a_few_units_in_the_last_place() {
-    for instructions in [InstructionSet::Detect, InstructionSet::Scalar] {
+    for instructions in InstructionSet::ALL {
         for activation in Activation::ALL {
             let (single, double) = (error::<f32>(activation, instructions), error::<f64>(activation, instructions));
             assert!(single < 2e-6, "{activation:?} in single precision: {single}");
@@ -42,7 +42,7 @@ fn relative_errors_are_a_few_units_in_the_last_place() {
 
 #[test]
 fn extreme_arguments_are_finite_and_not_a_number_stays() {
-    for instructions in [InstructionSet::Detect, InstructionSet::Scalar] {
+    for instructions in InstructionSet::ALL {
         for activation in Activation::ALL {
             for value in values::<f32>(activation, &[-1e30, -1e4, 1e4, 1e30], instructions) {
                 assert!(value.is_finite(), "{activation:?}");

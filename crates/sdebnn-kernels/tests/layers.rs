@@ -33,9 +33,10 @@ fn check<E: Element>(
     shape: [usize; 3],
     channels: usize,
     instructions: InstructionSet,
+    examples: usize,
     tolerance: f64,
 ) {
-    let examples = SingleLayer::<E>::capacity(instructions).min(3);
+    let examples = SingleLayer::<E>::capacity(instructions).min(examples);
     let mut layer = SingleLayer::<E>::new(kind, shape, channels, Activation::Identity, examples, instructions);
     let (inputs, outputs) = layer.features();
     let mut numbers = Numbers(17);
@@ -85,9 +86,23 @@ fn check<E: Element>(
 }
 
 fn check_all(kind: LayerKind, shape: [usize; 3], channels: usize) {
-    for instructions in [InstructionSet::Detect, InstructionSet::Scalar] {
-        check::<f64>(kind, shape, channels, instructions, 1e-12);
-        check::<f32>(kind, shape, channels, instructions, 2e-6);
+    check_examples(kind, shape, channels, 3);
+}
+
+/// At most `examples` of them: as many as a vector has.
+fn check_examples(kind: LayerKind, shape: [usize; 3], channels: usize, examples: usize) {
+    for instructions in InstructionSet::ALL {
+        check::<f64>(kind, shape, channels, instructions, examples, 1e-12);
+        check::<f32>(kind, shape, channels, instructions, examples, 2e-6);
+    }
+}
+
+#[test]
+fn whole_vectors_of_examples() {
+    for channels in [3, 8, 16, 24, 25] {
+        check_examples(LayerKind::Dense(TimeInput::None), [24, 1, 2], channels, usize::MAX);
+        check_examples(LayerKind::Convolution { stride: 2, pad: 1 }, [3, 2, 4], channels, usize::MAX);
+        check_examples(LayerKind::TransposedConvolution, [17, 1, 1], channels, usize::MAX);
     }
 }
 

@@ -128,18 +128,19 @@ fn settings(tape_budget: usize, instructions: InstructionSet) -> Settings {
 }
 
 #[test]
-fn single_precision_and_scalar_instructions_agree_with_double() {
+fn single_precision_and_all_instructions_agree_with_double() {
     for case in variety() {
         let probe = Numbers(7).vector(case.state.len(), 1.0);
         let exact = case.kernels(&Solver::<f64>::new(case.problem.clone()), &probe);
         assert!(distance(&exact.last, &case.naive()) < 1e-11);
-        let scalar = settings(1 << 30, InstructionSet::Scalar);
-        let outcomes = [
-            (1e-12, case.kernels(&Solver::<f64>::with_settings(case.problem.clone(), scalar), &probe)),
-            (1e-5, case.kernels(&Solver::<f32>::new(case.problem.clone()), &probe)),
-            (1e-5, case.kernels(&Solver::<f32>::with_settings(case.problem.clone(), scalar), &probe)),
-        ];
-        for (tolerance, outcome) in outcomes {
+        let outcomes = InstructionSet::ALL.map(|instructions| {
+            let settings = settings(1 << 30, instructions);
+            [
+                (1e-12, case.kernels(&Solver::<f64>::with_settings(case.problem.clone(), settings), &probe)),
+                (1e-5, case.kernels(&Solver::<f32>::with_settings(case.problem.clone(), settings), &probe)),
+            ]
+        });
+        for (tolerance, outcome) in outcomes.into_iter().flatten() {
             assert!(distance(&outcome.last, &exact.last) < tolerance);
             assert!(distance(&outcome.state, &exact.state) < tolerance);
             assert!(distance(&outcome.weights, &exact.weights) < tolerance);
