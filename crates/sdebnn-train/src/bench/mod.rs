@@ -6,7 +6,7 @@ mod workload;
 pub use solve::{SolveBench, SolvePoint};
 pub use workload::Workload;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sdebnn::SolveError;
 use sdebnn::engine::Engine;
@@ -16,6 +16,9 @@ use crate::error::Error;
 use crate::experiment::ModelName;
 use crate::machine;
 use workload::Trainer;
+
+/// How long steps are taken before they are timed, at least.
+const WARM_UP: Duration = Duration::from_millis(500);
 
 /// What to time.
 #[derive(Clone, Debug)]
@@ -81,13 +84,16 @@ impl StepBench {
         let solve = |error: SolveError| Error::Solve { model: self.model.key(), epoch: 0, error };
         let peak_gflops = sdebnn_kernels::peak_flops::<f32>(sdebnn_kernels::InstructionSet::Detect) * 1e-9;
         let mut trainer = Trainer::new(self)?;
-        // The first steps fill the caches and the allocator.
-        let mut losses = vec![trainer.train_step().map_err(solve)?, trainer.train_step().map_err(solve)?];
+        // The first steps fill the caches and the allocator, and the system takes its time to give each thread a core.
+        let (mut losses, start) = (Vec::new(), Instant::now());
+        while losses.len() < 2 || start.elapsed() < WARM_UP {
+            losses.push(trainer.train_step().map_err(solve)?);
+        }
         let (clock, other) = (Instant::now(), machine::others_cpu_seconds());
         let mut samples = Vec::new();
         for _ in 0..self.steps {
             let start = Instant::now();
-            losses.push(trainer.train_step().map_err(solve)?);
+            trainer.train_step().map_err(solve)?;
             samples.push(start.elapsed().as_secs_f64());
         }
         let others = (machine::others_cpu_seconds() - other) / clock.elapsed().as_secs_f64();
