@@ -31,7 +31,7 @@ fn block_of_vectors(rest: usize, rows: usize) -> usize {
 
 /// Narrow channels whose sums are kept in registers together, of `rest` left, with `C` vectors each: about equally many each
 /// time. Twelve sums hide the latency of the multiply-add best; with three vectors, nine do better, because twelve leave
-/// no register free beside their operands.
+/// no register free beside their operands, and with one, eight, which share it.
 #[inline(always)]
 fn block_of_rows<const C: usize>(rest: usize) -> usize {
     let most = match C {
