@@ -97,9 +97,7 @@ impl<E: Element> TileMemory<E> {
             scale: Buffer::new(groups * lanes),
         }
     }
-}
 
-impl<E> TileMemory<E> {
     /// Whether it is large enough: any is for a forward pass.
     pub(crate) fn serves(&self, backward: bool) -> bool {
         !backward || !self.mixed.is_empty()
