@@ -153,13 +153,7 @@ impl<E: Element, S: Simd> Contraction<'_, E, S> {
                     bias,
                     output: self.output,
                 });
-                simd.vectorize(FinishPixels::<E, S> {
-                    simd,
-                    pixels,
-                    channels: self.channels[1],
-                    output: self.output,
-                    finish: &mut self.finish,
-                });
+                finish_pixels::<E, S>(simd, pixels, self.channels[1], self.output, &mut self.finish);
             }
         }
     }
@@ -288,7 +282,17 @@ impl<E: Element, S: Simd, const P: usize> Sums<'_, E, S, P> {
     }
 }
 
-/// [`Finish`] for some pixels.
+/// [`Finish`] for some pixels, the second of each pair.
+pub(crate) fn finish_pixels<E: Element, S: Simd>(
+    simd: S,
+    pixels: &[(usize, usize)],
+    channels: usize,
+    output: &mut [E::Vector<S>],
+    finish: &mut Finish<'_, E::Vector<S>>,
+) {
+    simd.vectorize(FinishPixels::<E, S> { simd, pixels, channels, output, finish });
+}
+
 struct FinishPixels<'a, 'b, E: Element, S: Simd> {
     simd: S,
     pixels: &'a [(usize, usize)],

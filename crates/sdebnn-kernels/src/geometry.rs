@@ -114,6 +114,15 @@ impl Geometry {
         Self::new(pixels, pixels, 1, links)
     }
 
+    /// The class of every output pixel.
+    pub(crate) fn class_of_pixels(&self) -> Vec<usize> {
+        let mut of_pixels = vec![0; self.outputs];
+        for (index, class) in self.classes.iter().enumerate() {
+            class.pixels.iter().for_each(|&(_, pixel)| of_pixels[pixel] = index);
+        }
+        of_pixels
+    }
+
     /// The same meetings read from output to input: the relation of the input gradient. Taps count backwards, so that later
     /// ones see later pixels again.
     pub(crate) fn transposed(&self) -> Self {

@@ -7,6 +7,7 @@ use crate::{
     class_sums::ClassSums,
     contraction::{Contraction, Finish, WeightStrides, Weights, pack},
     element::Element,
+    filter::{Filter, Filtering},
     geometry::{Geometry, MOST_TAPS},
     instructions::InstructionSet,
     pairing::Pairing,
@@ -45,6 +46,8 @@ pub(crate) struct Layer {
     biases: usize,
     /// Number of parameters of the layer.
     pub(crate) parameters: usize,
+    /// Forward and for the input gradient, if the layer is computed that way.
+    filters: Option<[Filter; 2]>,
 }
 
 /// What time leaves behind when a layer is evaluated at a fixed `t`.
@@ -58,23 +61,44 @@ pub(crate) struct Folded<E> {
     packed: [Vec<E>; 2],
     /// Gates `sigmoid(a t + c)` (squash only).
     gates: Vec<E>,
+    /// The weights of filters, forward and for the input gradient.
+    filters: [Vec<E>; 2],
 }
 
 impl Layer {
-    /// Convolution with weights `[output][1 + input][ky][kx]`.
-    pub(crate) fn convolution(geometry: Geometry, channels: [usize; 2], activation: Activation) -> Self {
+    /// Convolution of images of the given size, with weights `[output][1 + input][ky][kx]`, for vectors of `bytes` bytes.
+    pub(crate) fn convolution(
+        size: [usize; 2],
+        stride: usize,
+        pad: usize,
+        channels: [usize; 2],
+        activation: Activation,
+        bytes: usize,
+    ) -> Self {
+        let geometry = Geometry::convolution(size[0], size[1], stride, pad);
         let [inputs, outputs] = channels;
         let strides = WeightStrides { output: (inputs + 1) * geometry.taps, input: geometry.taps, tap: 1 };
         let (first, weights) = (geometry.taps, outputs * strides.output);
-        Self::new(geometry, channels, TimeInput::Concat, activation, first, strides, weights)
+        let layer = Self::new(geometry, channels, TimeInput::Concat, activation, first, strides, weights);
+        match stride {
+            1 => layer.filtered(bytes, |geometries| Filter::same(size, pad, geometries)),
+            _ => layer.filtered(bytes, |geometries| Filter::down(size, geometries)),
+        }
     }
 
     /// Transposed convolution with weights `[1 + input][output][ky][kx]`.
-    pub(crate) fn transposed_convolution(geometry: Geometry, channels: [usize; 2], activation: Activation) -> Self {
+    pub(crate) fn transposed_convolution(
+        size: [usize; 2],
+        channels: [usize; 2],
+        activation: Activation,
+        bytes: usize,
+    ) -> Self {
+        let geometry = Geometry::transposed_convolution(size[0], size[1]);
         let [inputs, outputs] = channels;
         let strides = WeightStrides { output: geometry.taps, input: outputs * geometry.taps, tap: 1 };
         let (first, weights) = (strides.input, (inputs + 1) * strides.input);
         Self::new(geometry, channels, TimeInput::Concat, activation, first, strides, weights)
+            .filtered(bytes, |geometries| Filter::up(size, geometries))
     }
 
     /// Dense layer with weights `[output][input]`, or `[output][1 + input]` if time is concatenated; `groups` vectors of
@@ -108,7 +132,16 @@ impl Layer {
             strides,
             biases: weights,
             parameters: weights + vectors * channels[1],
+            filters: None,
         }
+    }
+
+    /// The same layer computed by filters, made from its relation and the transposed one, if that pays with vectors of so many bytes.
+    fn filtered(mut self, bytes: usize, filters: impl FnOnce([&Geometry; 2]) -> [Filter; 2]) -> Self {
+        if Filter::pays(bytes) {
+            self.filters = Some(filters([&self.geometry, &self.transposed]));
+        }
+        self
     }
 
     /// Multiplications and additions of the contraction for one group of examples.
@@ -166,10 +199,24 @@ impl Layer {
             });
         } else {
             let (taps, [inputs, outputs]) = (self.geometry.taps, self.channels);
+            let weights = &weights[self.first..];
+            let defined = |pass: usize| self.filters.as_ref().is_none_or(|filters| filters[pass].has_rest());
             let [forward, transposed] = &mut folded.packed;
-            pack(&weights[self.first..], self.strides, 0..taps, [inputs, outputs], forward);
-            if backward {
-                pack(&weights[self.first..], self.transposed_strides(), (0..taps).rev(), [outputs, inputs], transposed);
+            if defined(0) {
+                pack(weights, self.strides, 0..taps, [inputs, outputs], forward);
+            }
+            if backward && defined(1) {
+                pack(weights, self.transposed_strides(), (0..taps).rev(), [outputs, inputs], transposed);
+            }
+            if let Some([filter, gradient_filter]) = &self.filters {
+                let at = |output: usize, input: usize, tap: usize| {
+                    weights[output * self.strides.output + input * self.strides.input + tap * self.strides.tap]
+                };
+                let [forward, transposed] = &mut folded.filters;
+                filter.pack([inputs, outputs], at, forward);
+                if backward {
+                    gradient_filter.pack([outputs, inputs], |input, output, tap| at(output, input, tap), transposed);
+                }
             }
         }
     }
@@ -188,7 +235,7 @@ impl Layer {
         }
     }
 
-    /// `y = W x + b`, then `finish`.
+    /// `y = W x + b`, then `finish`. `outside` is a pixel of zeros.
     pub(crate) fn forward<'a, E: Element, S: Simd>(
         &'a self,
         simd: S,
@@ -196,7 +243,22 @@ impl Layer {
         input: &'a [E::Vector<S>],
         output: &'a mut [E::Vector<S>],
         finish: Finish<'a, E::Vector<S>>,
+        outside: &'a [E::Vector<S>],
     ) {
+        if let Some([filter, _]) = &self.filters {
+            return Filtering::<E, S> {
+                filter,
+                channels: self.channels,
+                input,
+                weights: &folded.filters[0],
+                rest_weights: &folded.packed[0],
+                bias: &folded.bias,
+                output,
+                finish,
+                outside,
+            }
+            .run(simd);
+        }
         Contraction::<E, S> {
             geometry: &self.geometry,
             channels: self.channels,
@@ -209,7 +271,7 @@ impl Layer {
         .run(simd);
     }
 
-    /// `dx = Wᵀ dy`, then `finish`.
+    /// `dx = Wᵀ dy`, then `finish`. `outside` is a pixel of zeros.
     pub(crate) fn input_gradient<'a, E: Element, S: Simd>(
         &'a self,
         simd: S,
@@ -217,10 +279,26 @@ impl Layer {
         output_gradient: &'a [E::Vector<S>],
         input_gradient: &'a mut [E::Vector<S>],
         finish: Finish<'a, E::Vector<S>>,
+        outside: &'a [E::Vector<S>],
     ) {
+        let channels = [self.channels[1], self.channels[0]];
+        if let Some([_, filter]) = &self.filters {
+            return Filtering::<E, S> {
+                filter,
+                channels,
+                input: output_gradient,
+                weights: &folded.filters[1],
+                rest_weights: &folded.packed[1],
+                bias: &[],
+                output: input_gradient,
+                finish,
+                outside,
+            }
+            .run(simd);
+        }
         Contraction::<E, S> {
             geometry: &self.transposed,
-            channels: [self.channels[1], self.channels[0]],
+            channels,
             input: output_gradient,
             weights: self.weights(folded, true),
             bias: &[],

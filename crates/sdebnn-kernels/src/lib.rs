@@ -59,6 +59,7 @@ mod elementwise;
 mod error;
 #[cfg(target_arch = "x86_64")]
 mod exp2_table;
+mod filter;
 mod geometry;
 mod instructions;
 mod layer;

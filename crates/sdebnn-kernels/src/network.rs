@@ -8,7 +8,6 @@ use crate::{
     contraction::Finish,
     element::Element,
     elementwise::restore,
-    geometry::Geometry,
     layer::{Folded, Layer},
     problem::Drift,
     tape::Slots,
@@ -41,8 +40,8 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// The network with `groups` vectors of examples a tile; images take one.
-    pub(crate) fn new(drift: &Drift, groups: usize) -> Self {
+    /// The network with `groups` vectors of examples a tile, of `bytes` bytes each; images take one.
+    pub(crate) fn new(drift: &Drift, groups: usize, bytes: usize) -> Self {
         match drift {
             Drift::Dense { sizes, activation, time } => {
                 let last = sizes.len() - 2;
@@ -53,7 +52,7 @@ impl Network {
                 Self::from_layers(sizes.windows(2).enumerate().map(layer).collect(), groups * sizes[0], None)
             }
             Drift::Conv { shape, width, blocks, activation } => {
-                let (layers, end) = convolutions(*shape, *width, blocks, *activation);
+                let (layers, end) = convolutions(*shape, *width, blocks, *activation, bytes);
                 Self::from_layers(layers, shape.iter().product(), reinterpretation(end, *shape))
             }
         }
@@ -106,24 +105,25 @@ impl Network {
     ) {
         let mut input = E::vectors::<S>(h);
         let mut hidden = workspace.hidden.iter_mut();
+        let outside = E::vectors::<S>(&workspace.outside);
         for (layer, folded) in self.layers.iter().zip(weights.folded) {
             let activation = layer.activation;
             let Some(values) = hidden.next() else {
                 let to = if self.output_order.is_some() { &mut workspace.permuted[..] } else { &mut *output };
                 let finish =
                     if activation == Activation::Identity { Finish::Keep } else { Finish::Activate(activation) };
-                layer.forward(simd, folded, input, E::vectors_mut::<S>(to), finish);
+                layer.forward(simd, folded, input, E::vectors_mut::<S>(to), finish, outside);
                 break;
             };
             let values = E::vectors_mut::<S>(values);
             input = match kept.next_layer().map(E::vectors_mut::<S>) {
                 Some(slot) if !activation.keeps_value() => {
-                    layer.forward(simd, folded, input, slot, Finish::ActivateInto(activation, values));
+                    layer.forward(simd, folded, input, slot, Finish::ActivateInto(activation, values), outside);
                     values
                 }
                 slot => {
                     let to = slot.unwrap_or(values);
-                    layer.forward(simd, folded, input, to, Finish::Activate(activation));
+                    layer.forward(simd, folded, input, to, Finish::Activate(activation), outside);
                     to
                 }
             };
@@ -185,7 +185,8 @@ impl Network {
                 },
             };
             let input_gradient = E::vectors_mut::<S>(&mut next[..layer.inputs() * lanes]);
-            layer.input_gradient(simd, folded, output_gradient, input_gradient, finish);
+            let outside = E::vectors::<S>(&workspace.outside);
+            layer.input_gradient(simd, folded, output_gradient, input_gradient, finish, outside);
             workspace.gradients.swap(0, 1);
         }
     }
@@ -220,7 +221,8 @@ impl Network {
                         Some(previous) => self.kept_value(kept, previous).unwrap_or(&before[previous]),
                     };
                     let finish = Finish::Differentiate(layer.activation, to);
-                    layer.forward(simd, folded, E::vectors::<S>(input), slopes, finish);
+                    let outside = E::vectors::<S>(&workspace.outside);
+                    layer.forward(simd, folded, E::vectors::<S>(input), slopes, finish, outside);
                 }
             }
         }
@@ -242,6 +244,8 @@ pub(crate) struct Workspace<E> {
     class_sums: Vec<E>,
     /// Output of the last layer before it is re-interpreted.
     permuted: Buffer<E>,
+    /// A pixel of zeros.
+    outside: Buffer<E>,
 }
 
 impl<E: Element> Workspace<E> {
@@ -258,6 +262,7 @@ impl<E: Element> Workspace<E> {
             sums: if_backward(sums),
             class_sums: Vec::new(),
             permuted: Buffer::new(network.output_order.as_ref().map_or(0, |_| network.state * lanes)),
+            outside: Buffer::new(layers.iter().flat_map(|l| l.channels).max().unwrap_or(0) * lanes),
         }
     }
 }
@@ -268,25 +273,25 @@ fn convolutions(
     hidden: usize,
     blocks: &[usize],
     activation: Activation,
+    bytes: usize,
 ) -> (Vec<Layer>, [usize; 3]) {
     let [mut channels, mut height, mut width] = shape;
     let mut layers = Vec::new();
     for (group, &count) in blocks.iter().enumerate() {
         let last_group = group + 1 == blocks.len();
-        let same = Geometry::convolution(height, width, 1, 1);
-        let down = Geometry::convolution(height, width, 2, 1);
-        let up = Geometry::transposed_convolution(height / 2, width / 2);
-        let trim = Geometry::convolution(height + 2, width + 2, 1, 0);
+        let last_block = last_group.then_some(count - 1);
+        let convolution =
+            |size, stride, pad, ends, activation| Layer::convolution(size, stride, pad, ends, activation, bytes);
         for block in 0..count {
-            let last = last_group && block + 1 == count;
-            let after = if last { Activation::Identity } else { activation };
-            layers.push(Layer::convolution(same.clone(), [channels, hidden], activation));
-            layers.push(Layer::convolution(down.clone(), [hidden, hidden], activation));
-            layers.push(Layer::transposed_convolution(up.clone(), [hidden, hidden], activation));
-            layers.push(Layer::convolution(trim.clone(), [hidden, channels], after));
+            let after = if last_block == Some(block) { Activation::Identity } else { activation };
+            let (size, half, padded) = ([height, width], [height / 2, width / 2], [height + 2, width + 2]);
+            layers.push(convolution(size, 1, 1, [channels, hidden], activation));
+            layers.push(convolution(size, 2, 1, [hidden, hidden], activation));
+            layers.push(Layer::transposed_convolution(half, [hidden, hidden], activation, bytes));
+            layers.push(convolution(padded, 1, 0, [hidden, channels], after));
         }
         if !last_group {
-            layers.push(Layer::convolution(down, [channels, 4 * channels], Activation::Identity));
+            layers.push(convolution([height, width], 2, 1, [channels, 4 * channels], Activation::Identity));
             (channels, height, width) = (4 * channels, height / 2, width / 2);
         }
     }

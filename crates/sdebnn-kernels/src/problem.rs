@@ -131,7 +131,7 @@ impl Problem {
     pub fn new(drift: Drift, dynamics: Dynamics, method: Method, grid: Vec<f64>) -> Result<Self, Error> {
         check_drift(&drift)?;
         check_grid(dynamics, &grid)?;
-        let network = Network::new(&drift, 1);
+        let network = Network::new(&drift, 1, 0);
         let (parameters, flops) = (network.parameters, network.flops());
         Ok(Self { drift, dynamics, method, grid, parameters, flops })
     }

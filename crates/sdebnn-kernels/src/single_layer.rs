@@ -7,7 +7,6 @@ use crate::{
     buffer::Buffer,
     contraction::Finish,
     element::Element,
-    geometry::Geometry,
     instructions::InstructionSet,
     layer::{Folded, Layer, TimeInput},
     tiling::Tiling,
@@ -45,6 +44,7 @@ pub struct SingleLayer<E> {
     output_gradient: Buffer<E>,
     input_gradient: Buffer<E>,
     sums: Buffer<E>,
+    outside: Buffer<E>,
     weight_gradient: Vec<E>,
 }
 
@@ -62,16 +62,15 @@ impl<E: Element> SingleLayer<E> {
     ) -> Self {
         let [inputs, height, width] = shape;
         let ends = [inputs, channels];
+        let lanes = instructions.lanes::<E>();
+        let bytes = lanes * size_of::<E>();
         let layer = match kind {
             LayerKind::Convolution { stride, pad } => {
-                Layer::convolution(Geometry::convolution(height, width, stride, pad), ends, activation)
+                Layer::convolution([height, width], stride, pad, ends, activation, bytes)
             }
-            LayerKind::TransposedConvolution => {
-                Layer::transposed_convolution(Geometry::transposed_convolution(height, width), ends, activation)
-            }
+            LayerKind::TransposedConvolution => Layer::transposed_convolution([height, width], ends, activation, bytes),
             LayerKind::Dense(time) => Layer::dense(height * width, ends, time, activation),
         };
-        let lanes = instructions.lanes::<E>();
         let examples = examples.clamp(1, lanes);
         let buffer = |vectors: usize| Buffer::new(vectors * lanes);
         Self {
@@ -87,6 +86,7 @@ impl<E: Element> SingleLayer<E> {
             output_gradient: buffer(layer.outputs()),
             input_gradient: buffer(layer.inputs()),
             sums: buffer(layer.scratch_vectors(lanes)),
+            outside: buffer(inputs.max(channels)),
             weight_gradient: vec![E::ZERO; layer.parameters],
             layer,
         }
@@ -178,18 +178,18 @@ impl<E: Element> WithSimd for Pass<'_, E> {
     fn with_simd<S: Simd>(self, simd: S) {
         match self {
             Self::Forward(single) => {
-                let SingleLayer { layer, folded, input, output, activation, .. } = single;
+                let SingleLayer { layer, folded, input, output, activation, outside, .. } = single;
                 let finish = match activation {
                     Activation::Identity => Finish::Keep,
                     other => Finish::Activate(*other),
                 };
                 let (input, output) = (E::vectors::<S>(input), E::vectors_mut::<S>(output));
-                layer.forward(simd, folded, input, output, finish);
+                layer.forward(simd, folded, input, output, finish, E::vectors::<S>(outside));
             }
             Self::Input(single) => {
-                let SingleLayer { layer, folded, output_gradient, input_gradient, .. } = single;
+                let SingleLayer { layer, folded, output_gradient, input_gradient, outside, .. } = single;
                 let (from, to) = (E::vectors::<S>(output_gradient), E::vectors_mut::<S>(input_gradient));
-                layer.input_gradient(simd, folded, from, to, Finish::Keep);
+                layer.input_gradient(simd, folded, from, to, Finish::Keep, E::vectors::<S>(outside));
             }
             Self::Weights(single) => {
                 let SingleLayer { layer, t, parameters, folded, input, output_gradient, sums, .. } = single;

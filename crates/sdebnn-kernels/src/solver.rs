@@ -245,7 +245,7 @@ impl<E: Element> Solver<E> {
     pub(crate) fn prepare(&self, tiling: &Tiling) -> Arc<Prepared<E>> {
         let mut prepared = lock(&self.pools.prepared);
         let entry = prepared.entry(tiling.groups).or_insert_with(|| {
-            let network = Network::new(self.problem.drift(), tiling.groups);
+            let network = Network::new(self.problem.drift(), tiling.groups, self.lanes * size_of::<E>());
             Arc::new(Prepared { network, idle: Default::default(), folded: Mutex::default() })
         });
         Arc::clone(entry)

@@ -1,0 +1,504 @@
+//! Winograd's minimal filtering along the rows of an image: neighbouring outputs share products.
+//!
+//! Three taps of a kernel's row make two neighbouring outputs by four products instead of six,
+//!
+//! ```text
+//! y₀ = w₀ x₀ + w₁ x₁ + w₂ x₂ = p₀ + p₁ + p₂,    p₀ = w₀ (x₀ - x₂),    p₁ = ½ (w₀ + w₁ + w₂) (x₁ + x₂),
+//! y₁ = w₀ x₁ + w₁ x₂ + w₂ x₃ = p₁ - p₂ - p₃,    p₃ = w₂ (x₁ - x₃),    p₂ = ½ (w₀ - w₁ + w₂) (x₂ - x₁),
+//! ```
+//!
+//! with stride 2 by five,
+//!
+//! ```text
+//! y₀ = w₀ x₀ + w₁ x₁ + w₂ x₂ = w₀ (x₀ - x₂) + w₁ x₁ + (w₀ + w₂) x₂
+//! y₁ = w₀ x₂ + w₁ x₃ + w₂ x₄ = w₂ (x₄ - x₂) + w₁ x₃ + (w₀ + w₂) x₂,
+//! ```
+//!
+//! and so do four neighbouring outputs of its transpose, where `w₂ x₀ + w₀ x₁` and `w₂ x₁ + w₀ x₂` share `(w₀ + w₂) x₁` and `w₁`
+//! alone makes the other two. The sums and differences of inputs are taken where they are needed, by units of the machine that the
+//! multiply-adds leave idle: nothing is stored but the outputs. That asks for more registers than AVX2 has.
+
+use pulp::{Simd, WithSimd};
+
+use crate::{
+    contraction::{Contraction, Finish, Weights, finish_pixels},
+    element::Element,
+    geometry::Geometry,
+};
+
+/// Taps of a row of the kernel.
+const TAPS: usize = 3;
+
+/// Pixels that go through [`Finish`] together, about: few enough to be in the nearest cache still.
+const FINISHED_TOGETHER: usize = 12;
+
+/// Bytes of the vectors of instruction sets with as many registers as this takes.
+const VECTOR: usize = 64;
+
+/// Which outputs share products.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Stride 1.
+    Same,
+    /// The input gradient of that, with the taps in reverse.
+    Reversed,
+    /// Stride 2.
+    Down,
+    /// The transpose of that; the output between the centre and the pixel after it is the fourth.
+    Up,
+    /// The same with the pixel before it.
+    UpBefore,
+}
+
+impl Kind {
+    /// Products of a tile.
+    fn products(self) -> usize {
+        match self {
+            Self::Same | Self::Reversed => 4,
+            Self::Down | Self::Up | Self::UpBefore => 5,
+        }
+    }
+
+    /// Most output channels whose sums are kept in registers together.
+    fn channels(self) -> usize {
+        match self {
+            Self::Same | Self::Reversed => 6,
+            Self::Down => 8,
+            Self::Up | Self::UpBefore => 4,
+        }
+    }
+
+    /// The weights of the products.
+    fn weights<E: Element>(self, [w0, w1, w2]: [f64; TAPS]) -> impl Iterator<Item = E> {
+        let weights = match self {
+            Self::Same => [w0, 0.5 * (w0 + w1 + w2), 0.5 * (w0 - w1 + w2), w2, 0.0],
+            Self::Reversed => [w2, 0.5 * (w0 + w1 + w2), 0.5 * (w0 - w1 + w2), w0, 0.0],
+            Self::Down => [w0, w1, w0 + w2, w1, w2],
+            Self::Up | Self::UpBefore => [w2, w0 + w2, w0, w1, w1],
+        };
+        weights.into_iter().take(self.products()).map(E::from_f64)
+    }
+}
+
+/// Neighbouring outputs of a row, by their columns: `None` outside of the image.
+#[derive(Clone, Debug)]
+struct Tile {
+    inputs: Vec<Option<usize>>,
+    outputs: Vec<Option<usize>>,
+}
+
+/// Some tiles of a row of the output.
+#[derive(Clone, Debug)]
+struct Part {
+    row: usize,
+    tiles: std::ops::Range<usize>,
+    /// Their pixels, the second of each pair.
+    pixels: Vec<(usize, usize)>,
+}
+
+/// A convolution, or a transposed one, tile by tile.
+#[derive(Clone, Debug)]
+pub(crate) struct Filter {
+    kind: Kind,
+    /// For every row of the output, the rows of the kernel that it sees and those of the input they meet.
+    rows: Vec<Vec<(usize, usize)>>,
+    tiles: Vec<Tile>,
+    parts: Vec<Part>,
+    /// Columns of input and output.
+    widths: [usize; 2],
+    /// The class of every output pixel.
+    classes: Vec<usize>,
+    /// The same relation with only those pixels that are not in a tile.
+    rest: Geometry,
+}
+
+/// Blocks of about equally many of `outputs` channels, at most `most`.
+fn blocks(outputs: usize, most: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
+    let mut first = 0;
+    std::iter::from_fn(move || {
+        let rest = outputs - first;
+        (rest > 0).then(|| {
+            let start = first;
+            first += rest.div_ceil(rest.div_ceil(most));
+            start..first
+        })
+    })
+}
+
+impl Filter {
+    /// `y(i) = Σ_k w(k) x(i + k - pad)` along both axes, which `geometry` is the relation of, and its input gradient.
+    pub(crate) fn same([height, width]: [usize; 2], pad: usize, geometry: [&Geometry; 2]) -> [Self; 2] {
+        let extent = |n: usize| n + 2 * pad - (TAPS - 1);
+        let (input, output) = ([height, width], [extent(height), extent(width)]);
+        let filter = |kind, geometry, from: [usize; 2], to: [usize; 2], pad: usize| {
+            let tile = |first: usize| Tile {
+                inputs: (0..4).map(|k| (first + k).checked_sub(pad).filter(|&x| x < from[1])).collect(),
+                outputs: (first..first + 2).map(|x| Some(x).filter(|&x| x < to[1])).collect(),
+            };
+            let meets = |row: usize, k: usize| (row + k).checked_sub(pad);
+            let tiles = (0..to[1]).step_by(2).map(tile).collect();
+            Self::new(kind, geometry, from, to, meets, tiles)
+        };
+        [
+            filter(Kind::Same, geometry[0], input, output, pad),
+            filter(Kind::Reversed, geometry[1], output, input, TAPS - 1 - pad),
+        ]
+    }
+
+    /// `y(i) = Σ_k w(k) x(2i + k - 1)` along both axes, and its input gradient.
+    pub(crate) fn down(input: [usize; 2], geometry: [&Geometry; 2]) -> [Self; 2] {
+        let output = input.map(|n| n.div_ceil(2));
+        [
+            Self::of_stride_2(geometry[0], input, output, 1),
+            Self::transposed(Kind::UpBefore, geometry[1], output, input, 1),
+        ]
+    }
+
+    /// `y(2i + k) += w(k) x(i)` along both axes, with one more output at the end, and its input gradient.
+    pub(crate) fn up(input: [usize; 2], geometry: [&Geometry; 2]) -> [Self; 2] {
+        let output = input.map(|n| 2 * n + 2);
+        [Self::transposed(Kind::Up, geometry[0], input, output, 0), Self::of_stride_2(geometry[1], output, input, 0)]
+    }
+
+    fn of_stride_2(geometry: &Geometry, from: [usize; 2], to: [usize; 2], pad: usize) -> Self {
+        let tile = |first: usize| Tile {
+            inputs: (0..5).map(|k| (2 * first + k).checked_sub(pad).filter(|&x| x < from[1])).collect(),
+            outputs: (first..first + 2).map(|x| Some(x).filter(|&x| x < to[1])).collect(),
+        };
+        let tiles = (0..to[1]).step_by(2).map(tile).collect();
+        Self::new(Kind::Down, geometry, from, to, |row, k| (2 * row + k).checked_sub(pad), tiles)
+    }
+
+    /// `y(2i + k - pad) += w(k) x(i)`.
+    fn transposed(kind: Kind, geometry: &Geometry, from: [usize; 2], to: [usize; 2], pad: usize) -> Self {
+        let tile = |centre: usize| {
+            let input = |k: usize| (centre + k).checked_sub(1).filter(|&x| x < from[1]);
+            let output = |k: usize| (2 * centre + k).checked_sub(pad).filter(|&x| x < to[1]);
+            let other = if kind == Kind::Up { output(3) } else { (2 * centre).checked_sub(1 + pad) };
+            Tile { inputs: (0..3).map(input).collect(), outputs: vec![output(0), output(2), output(1), other] }
+        };
+        let centres = if kind == Kind::Up { 0..from[1] } else { 1..from[1] + 1 };
+        let meets = |row: usize, k: usize| {
+            let twice = (row + pad).checked_sub(k)?;
+            twice.is_multiple_of(2).then_some(twice / 2)
+        };
+        Self::new(kind, geometry, from, to, meets, centres.step_by(2).map(tile).collect())
+    }
+
+    /// The rows of an output see those rows of the input that `meets` finds for them and each row of the kernel.
+    fn new(
+        kind: Kind,
+        geometry: &Geometry,
+        from: [usize; 2],
+        to: [usize; 2],
+        meets: impl Fn(usize, usize) -> Option<usize>,
+        tiles: Vec<Tile>,
+    ) -> Self {
+        assert_eq!([geometry.inputs, geometry.outputs], [from, to].map(|[height, width]| height * width), "images");
+        // Of a relation that is read backwards, rows count from the end.
+        let seen = |row: usize| {
+            let meeting = |k: usize| {
+                let input = meets(row, k).filter(|&input| input < from[0])?;
+                Some((if kind == Kind::Reversed { TAPS - 1 - k } else { k }, input))
+            };
+            (0..TAPS).filter_map(meeting).collect()
+        };
+        let per_part = FINISHED_TOGETHER / tiles.first().map_or(1, |tile| tile.outputs.len());
+        let mut parts = Vec::new();
+        let mut covered = vec![false; geometry.outputs];
+        for row in 0..to[0] {
+            for start in (0..tiles.len()).step_by(per_part) {
+                let range = start..tiles.len().min(start + per_part);
+                let columns = tiles[range.clone()].iter().flat_map(|tile| tile.outputs.iter().flatten());
+                let pixels: Vec<_> = columns.map(|column| (0, row * to[1] + column)).collect();
+                pixels.iter().for_each(|&(_, pixel)| covered[pixel] = true);
+                parts.push(Part { row, tiles: range, pixels });
+            }
+        }
+        let mut rest = geometry.clone();
+        for class in &mut rest.classes {
+            class.pixels.retain(|&(_, pixel)| !covered[pixel]);
+        }
+        let classes = geometry.class_of_pixels();
+        Self { kind, rows: (0..to[0]).map(seen).collect(), tiles, parts, widths: [from[1], to[1]], classes, rest }
+    }
+
+    /// Whether it pays with vectors of so many bytes.
+    pub(crate) fn pays(bytes: usize) -> bool {
+        bytes == VECTOR
+    }
+
+    /// Whether some pixels are left to the definition.
+    pub(crate) fn has_rest(&self) -> bool {
+        self.rest.classes.iter().any(|class| !class.pixels.is_empty())
+    }
+
+    /// The weights of all products in the order of use, `[block of output channels][ky][input][product][output within the block]`, from
+    /// `weight(output, input, tap)`.
+    pub(crate) fn pack<E: Element>(
+        &self,
+        [inputs, outputs]: [usize; 2],
+        weight: impl Fn(usize, usize, usize) -> E,
+        packed: &mut Vec<E>,
+    ) {
+        let products = self.kind.products();
+        packed.clear();
+        packed.resize(outputs * inputs * TAPS * products, E::ZERO);
+        let mut rest = &mut packed[..];
+        for block in blocks(outputs, self.kind.channels()) {
+            for ky in 0..TAPS {
+                for input in 0..inputs {
+                    let to = rest.split_off_mut(..products * block.len()).expect("as many as there are");
+                    for (q, output) in block.clone().enumerate() {
+                        let row = [0, 1, 2].map(|kx| weight(output, input, ky * TAPS + kx).to_f64());
+                        let to = to[q..].iter_mut().step_by(block.len());
+                        to.zip(self.kind.weights::<E>(row)).for_each(|(to, weight)| *to = weight);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A layer or an input gradient, as a [`Filter`] computes it, then [`Finish`].
+pub(crate) struct Filtering<'a, E: Element, S: Simd> {
+    pub(crate) filter: &'a Filter,
+    pub(crate) channels: [usize; 2],
+    pub(crate) input: &'a [E::Vector<S>],
+    /// As [`Filter::pack`] leaves them.
+    pub(crate) weights: &'a [E],
+    /// For the pixels that are not in a tile.
+    pub(crate) rest_weights: &'a [E],
+    /// `[class][output channel]`, or empty for no bias.
+    pub(crate) bias: &'a [E],
+    pub(crate) output: &'a mut [E::Vector<S>],
+    pub(crate) finish: Finish<'a, E::Vector<S>>,
+    /// A pixel outside of the image: zeros for all input channels.
+    pub(crate) outside: &'a [E::Vector<S>],
+}
+
+impl<E: Element, S: Simd> Filtering<'_, E, S> {
+    /// Runs the kernel with the target features of `simd`.
+    pub(crate) fn run(mut self, simd: S) {
+        let (filter, [inputs, outputs]) = (self.filter, self.channels);
+        assert_eq!(self.input.len(), filter.rest.inputs * inputs, "input image");
+        assert_eq!(self.output.len(), filter.rest.outputs * outputs, "output image");
+        assert_eq!(self.weights.len(), outputs * inputs * TAPS * filter.kind.products(), "weights");
+        assert!(self.bias.is_empty() || self.bias.len() == filter.rest.classes.len() * outputs, "bias");
+        assert!(self.outside.len() >= inputs, "a pixel outside");
+        for part in &filter.parts {
+            simd.vectorize(Tiles::<E, S> {
+                simd,
+                filter,
+                part,
+                channels: self.channels,
+                input: self.input,
+                weights: self.weights,
+                bias: self.bias,
+                output: self.output,
+                outside: self.outside,
+            });
+            finish_pixels::<E, S>(simd, &part.pixels, outputs, self.output, &mut self.finish);
+        }
+        if filter.has_rest() {
+            Contraction::<E, S> {
+                geometry: &filter.rest,
+                channels: self.channels,
+                input: self.input,
+                weights: Weights::Packed(self.rest_weights),
+                bias: self.bias,
+                output: self.output,
+                finish: self.finish,
+            }
+            .run(simd);
+        }
+    }
+}
+
+/// Some tiles of a row.
+struct Tiles<'a, E: Element, S: Simd> {
+    simd: S,
+    filter: &'a Filter,
+    part: &'a Part,
+    channels: [usize; 2],
+    input: &'a [E::Vector<S>],
+    weights: &'a [E],
+    bias: &'a [E],
+    output: &'a mut [E::Vector<S>],
+    outside: &'a [E::Vector<S>],
+}
+
+impl<E: Element, S: Simd> WithSimd for Tiles<'_, E, S> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<T: Simd>(mut self, _: T) {
+        let kind = self.filter.kind;
+        for block in blocks(self.channels[1], kind.channels()) {
+            match kind {
+                Kind::Same | Kind::Reversed => match block.len() {
+                    1 => self.block::<Same, 4, 4, 4, 2, 1>(block.start),
+                    2 => self.block::<Same, 4, 4, 4, 2, 2>(block.start),
+                    3 => self.block::<Same, 4, 4, 4, 2, 3>(block.start),
+                    4 => self.block::<Same, 4, 4, 4, 2, 4>(block.start),
+                    5 => self.block::<Same, 4, 4, 4, 2, 5>(block.start),
+                    _ => self.block::<Same, 4, 4, 4, 2, 6>(block.start),
+                },
+                Kind::Down => match block.len() {
+                    1 => self.block::<Down, 5, 5, 3, 2, 1>(block.start),
+                    2 => self.block::<Down, 5, 5, 3, 2, 2>(block.start),
+                    3 => self.block::<Down, 5, 5, 3, 2, 3>(block.start),
+                    4 => self.block::<Down, 5, 5, 3, 2, 4>(block.start),
+                    5 => self.block::<Down, 5, 5, 3, 2, 5>(block.start),
+                    6 => self.block::<Down, 5, 5, 3, 2, 6>(block.start),
+                    7 => self.block::<Down, 5, 5, 3, 2, 7>(block.start),
+                    _ => self.block::<Down, 5, 5, 3, 2, 8>(block.start),
+                },
+                Kind::Up => match block.len() {
+                    1 => self.block::<Up<2>, 3, 5, 5, 4, 1>(block.start),
+                    2 => self.block::<Up<2>, 3, 5, 5, 4, 2>(block.start),
+                    3 => self.block::<Up<2>, 3, 5, 5, 4, 3>(block.start),
+                    _ => self.block::<Up<2>, 3, 5, 5, 4, 4>(block.start),
+                },
+                Kind::UpBefore => match block.len() {
+                    1 => self.block::<Up<0>, 3, 5, 5, 4, 1>(block.start),
+                    2 => self.block::<Up<0>, 3, 5, 5, 4, 2>(block.start),
+                    3 => self.block::<Up<0>, 3, 5, 5, 4, 3>(block.start),
+                    _ => self.block::<Up<0>, 3, 5, 5, 4, 4>(block.start),
+                },
+            }
+        }
+    }
+}
+
+impl<E: Element, S: Simd> Tiles<'_, E, S> {
+    /// `Q` output channels from `first` on of all tiles.
+    #[inline(always)]
+    fn block<F, const I: usize, const M: usize, const A: usize, const O: usize, const Q: usize>(&mut self, first: usize)
+    where
+        F: Form<I, M, A, O>,
+    {
+        let (filter, part, [inputs, outputs]) = (self.filter, self.part, self.channels);
+        let weights = &self.weights[first * TAPS * inputs * M..(first + Q) * TAPS * inputs * M];
+        for tile in &filter.tiles[part.tiles.clone()] {
+            let sums = self.tile::<F, I, M, A, O, Q>(weights, &filter.rows[part.row], &tile.inputs);
+            let mut ends = [[self.outside[0]; Q]; O];
+            for q in 0..Q {
+                let mut of_channel = [sums[0][q]; A];
+                for a in 0..A {
+                    of_channel[a] = sums[a][q];
+                }
+                let outputs = F::outputs::<E, S>(self.simd, of_channel);
+                for o in 0..O {
+                    ends[o][q] = outputs[o];
+                }
+            }
+            for (end, column) in ends.iter().zip(&tile.outputs) {
+                let Some(column) = column else { continue };
+                let pixel = part.row * filter.widths[1] + column;
+                let to = &mut self.output[pixel * outputs + first..][..Q];
+                if self.bias.is_empty() {
+                    to.copy_from_slice(end);
+                } else {
+                    let bias = &self.bias[filter.classes[pixel] * outputs + first..][..Q];
+                    for q in 0..Q {
+                        to[q] = E::add(self.simd, end[q], E::splat(self.simd, bias[q]));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The sums of products of a tile over all rows of the kernel and input channels.
+    #[inline(always)]
+    fn tile<F, const I: usize, const M: usize, const A: usize, const O: usize, const Q: usize>(
+        &self,
+        weights: &[E],
+        rows: &[(usize, usize)],
+        columns: &[Option<usize>],
+    ) -> [[E::Vector<S>; Q]; A]
+    where
+        F: Form<I, M, A, O>,
+    {
+        let (simd, inputs) = (self.simd, self.channels[0]);
+        let mut sums = [[E::splat(simd, E::ZERO); Q]; A];
+        for &(ky, row) in rows {
+            let mut pixels = [&self.outside[..inputs]; I];
+            for (pixel, column) in pixels.iter_mut().zip(columns) {
+                if let Some(column) = column {
+                    *pixel = &self.input[(row * self.filter.widths[0] + column) * inputs..][..inputs];
+                }
+            }
+            let weights = &weights[ky * inputs * M * Q..][..inputs * M * Q];
+            for c in 0..inputs {
+                let mut x = [sums[0][0]; I];
+                for i in 0..I {
+                    // SAFETY: each pixel has `inputs` channels.
+                    x[i] = unsafe { *pixels[i].get_unchecked(c) };
+                }
+                let factors = F::factors::<E, S>(simd, x);
+                for m in 0..M {
+                    for q in 0..Q {
+                        // SAFETY: each channel has `M` times `Q` weights.
+                        let weight = unsafe { *weights.get_unchecked((c * M + m) * Q + q) };
+                        let sum = &mut sums[F::SUMS[m]][q];
+                        *sum = E::fma(simd, factors[m], E::splat(simd, weight), *sum);
+                    }
+                }
+            }
+        }
+        sums
+    }
+}
+
+/// A tile of `I` inputs and `O` outputs with `M` products that are added up to `A` sums.
+trait Form<const I: usize, const M: usize, const A: usize, const O: usize> {
+    /// The sum that each product is part of.
+    const SUMS: [usize; M];
+    /// What is multiplied with the weights.
+    fn factors<E: Element, S: Simd>(simd: S, x: [E::Vector<S>; I]) -> [E::Vector<S>; M];
+    /// The outputs from the sums.
+    fn outputs<E: Element, S: Simd>(simd: S, sums: [E::Vector<S>; A]) -> [E::Vector<S>; O];
+}
+
+struct Same;
+
+impl Form<4, 4, 4, 2> for Same {
+    const SUMS: [usize; 4] = [0, 1, 2, 3];
+    #[inline(always)]
+    fn factors<E: Element, S: Simd>(simd: S, [a, b, c, d]: [E::Vector<S>; 4]) -> [E::Vector<S>; 4] {
+        [E::sub(simd, a, c), E::add(simd, b, c), E::sub(simd, c, b), E::sub(simd, b, d)]
+    }
+    #[inline(always)]
+    fn outputs<E: Element, S: Simd>(simd: S, [a, b, c, d]: [E::Vector<S>; 4]) -> [E::Vector<S>; 2] {
+        [E::add(simd, a, E::add(simd, b, c)), E::sub(simd, E::sub(simd, b, c), d)]
+    }
+}
+
+struct Down;
+
+impl Form<5, 5, 3, 2> for Down {
+    const SUMS: [usize; 5] = [0, 0, 1, 2, 2];
+    #[inline(always)]
+    fn factors<E: Element, S: Simd>(simd: S, [a, b, c, d, e]: [E::Vector<S>; 5]) -> [E::Vector<S>; 5] {
+        [E::sub(simd, a, c), b, c, d, E::sub(simd, e, c)]
+    }
+    #[inline(always)]
+    fn outputs<E: Element, S: Simd>(simd: S, [a, b, c]: [E::Vector<S>; 3]) -> [E::Vector<S>; 2] {
+        [E::add(simd, a, b), E::add(simd, c, b)]
+    }
+}
+
+/// With the index of the input that the fourth output is made of.
+struct Up<const OTHER: usize>;
+
+impl<const OTHER: usize> Form<3, 5, 5, 4> for Up<OTHER> {
+    const SUMS: [usize; 5] = [0, 1, 2, 3, 4];
+    #[inline(always)]
+    fn factors<E: Element, S: Simd>(simd: S, x: [E::Vector<S>; 3]) -> [E::Vector<S>; 5] {
+        [E::sub(simd, x[0], x[1]), x[1], E::sub(simd, x[2], x[1]), x[1], x[OTHER]]
+    }
+    #[inline(always)]
+    fn outputs<E: Element, S: Simd>(simd: S, [a, b, c, d, e]: [E::Vector<S>; 5]) -> [E::Vector<S>; 4] {
+        [E::add(simd, a, b), E::add(simd, c, b), d, e]
+    }
+}
