@@ -332,77 +332,87 @@ impl<E: Element, S: Simd> WithSimd for Tiles<'_, E, S> {
     type Output = ();
     #[inline(always)]
     fn with_simd<T: Simd>(mut self, _: T) {
-        let kind = self.filter.kind;
-        for block in blocks(self.channels[1], kind.channels()) {
-            match kind {
-                Kind::Same | Kind::Reversed => match block.len() {
-                    1 => self.block::<Same, 4, 4, 4, 2, 1>(block.start),
-                    2 => self.block::<Same, 4, 4, 4, 2, 2>(block.start),
-                    3 => self.block::<Same, 4, 4, 4, 2, 3>(block.start),
-                    4 => self.block::<Same, 4, 4, 4, 2, 4>(block.start),
-                    5 => self.block::<Same, 4, 4, 4, 2, 5>(block.start),
-                    _ => self.block::<Same, 4, 4, 4, 2, 6>(block.start),
-                },
-                Kind::Down => match block.len() {
-                    1 => self.block::<Down, 5, 5, 3, 2, 1>(block.start),
-                    2 => self.block::<Down, 5, 5, 3, 2, 2>(block.start),
-                    3 => self.block::<Down, 5, 5, 3, 2, 3>(block.start),
-                    4 => self.block::<Down, 5, 5, 3, 2, 4>(block.start),
-                    5 => self.block::<Down, 5, 5, 3, 2, 5>(block.start),
-                    6 => self.block::<Down, 5, 5, 3, 2, 6>(block.start),
-                    7 => self.block::<Down, 5, 5, 3, 2, 7>(block.start),
-                    _ => self.block::<Down, 5, 5, 3, 2, 8>(block.start),
-                },
-                Kind::Up => match block.len() {
-                    1 => self.block::<Up<2>, 3, 5, 5, 4, 1>(block.start),
-                    2 => self.block::<Up<2>, 3, 5, 5, 4, 2>(block.start),
-                    3 => self.block::<Up<2>, 3, 5, 5, 4, 3>(block.start),
-                    _ => self.block::<Up<2>, 3, 5, 5, 4, 4>(block.start),
-                },
-                Kind::UpBefore => match block.len() {
-                    1 => self.block::<Up<0>, 3, 5, 5, 4, 1>(block.start),
-                    2 => self.block::<Up<0>, 3, 5, 5, 4, 2>(block.start),
-                    3 => self.block::<Up<0>, 3, 5, 5, 4, 3>(block.start),
-                    _ => self.block::<Up<0>, 3, 5, 5, 4, 4>(block.start),
-                },
-            }
+        match self.filter.kind {
+            Kind::Same | Kind::Reversed => self.tiles::<Same, 4, 4, 4, 2>(),
+            Kind::Down => self.tiles::<Down, 5, 5, 3, 2>(),
+            Kind::Up => self.tiles::<Up<2>, 3, 5, 5, 4>(),
+            Kind::UpBefore => self.tiles::<Up<0>, 3, 5, 5, 4>(),
         }
     }
 }
 
+/// What a tile sees under one row of the kernel: that row's index, and the channels of each pixel.
+type Seen<'a, V, const I: usize> = (usize, [&'a [V]; I]);
+
 impl<E: Element, S: Simd> Tiles<'_, E, S> {
-    /// `Q` output channels from `first` on of all tiles.
     #[inline(always)]
-    fn block<F, const I: usize, const M: usize, const A: usize, const O: usize, const Q: usize>(&mut self, first: usize)
+    fn tiles<F, const I: usize, const M: usize, const A: usize, const O: usize>(&mut self)
     where
         F: Form<I, M, A, O>,
     {
-        let (filter, part, [inputs, outputs]) = (self.filter, self.part, self.channels);
-        let weights = &self.weights[first * TAPS * inputs * M..(first + Q) * TAPS * inputs * M];
+        let (filter, part, inputs) = (self.filter, self.part, self.channels[0]);
+        let rows = &filter.rows[part.row];
         for tile in &filter.tiles[part.tiles.clone()] {
-            let sums = self.tile::<F, I, M, A, O, Q>(weights, &filter.rows[part.row], &tile.inputs);
-            let mut ends = [[self.outside[0]; Q]; O];
-            for q in 0..Q {
-                let mut of_channel = [sums[0][q]; A];
-                for a in 0..A {
-                    of_channel[a] = sums[a][q];
-                }
-                let outputs = F::outputs::<E, S>(self.simd, of_channel);
-                for o in 0..O {
-                    ends[o][q] = outputs[o];
+            let mut seen = [(0, [&self.outside[..inputs]; I]); TAPS];
+            for ((to, pixels), &(ky, row)) in seen.iter_mut().zip(rows) {
+                *to = ky;
+                for (pixel, column) in pixels.iter_mut().zip(&tile.inputs) {
+                    if let Some(column) = column {
+                        *pixel = &self.input[(row * filter.widths[0] + column) * inputs..][..inputs];
+                    }
                 }
             }
-            for (end, column) in ends.iter().zip(&tile.outputs) {
-                let Some(column) = column else { continue };
-                let pixel = part.row * filter.widths[1] + column;
-                let to = &mut self.output[pixel * outputs + first..][..Q];
-                if self.bias.is_empty() {
-                    to.copy_from_slice(end);
-                } else {
-                    let bias = &self.bias[filter.classes[pixel] * outputs + first..][..Q];
-                    for q in 0..Q {
-                        to[q] = E::add(self.simd, end[q], E::splat(self.simd, bias[q]));
-                    }
+            let seen = &seen[..rows.len()];
+            for block in blocks(self.channels[1], filter.kind.channels()) {
+                match block.len() {
+                    1 => self.block::<F, I, M, A, O, 1>(block.start, tile, seen),
+                    2 => self.block::<F, I, M, A, O, 2>(block.start, tile, seen),
+                    3 => self.block::<F, I, M, A, O, 3>(block.start, tile, seen),
+                    4 => self.block::<F, I, M, A, O, 4>(block.start, tile, seen),
+                    5 if A < 5 => self.block::<F, I, M, A, O, 5>(block.start, tile, seen),
+                    6 if A < 5 => self.block::<F, I, M, A, O, 6>(block.start, tile, seen),
+                    7 if A < 4 => self.block::<F, I, M, A, O, 7>(block.start, tile, seen),
+                    8 if A < 4 => self.block::<F, I, M, A, O, 8>(block.start, tile, seen),
+                    other => unreachable!("a block of {other} channels with {A} sums each"),
+                }
+            }
+        }
+    }
+
+    /// `Q` output channels of a tile from `first` on.
+    #[inline(always)]
+    fn block<F, const I: usize, const M: usize, const A: usize, const O: usize, const Q: usize>(
+        &mut self,
+        first: usize,
+        tile: &Tile,
+        seen: &[Seen<'_, E::Vector<S>, I>],
+    ) where
+        F: Form<I, M, A, O>,
+    {
+        let (filter, [inputs, outputs]) = (self.filter, self.channels);
+        let weights = &self.weights[first * TAPS * inputs * M..(first + Q) * TAPS * inputs * M];
+        let sums = self.sums::<F, I, M, A, O, Q>(weights, seen);
+        let mut ends = [[sums[0][0]; Q]; O];
+        for q in 0..Q {
+            let mut of_channel = [sums[0][q]; A];
+            for a in 0..A {
+                of_channel[a] = sums[a][q];
+            }
+            let outputs = F::outputs::<E, S>(self.simd, of_channel);
+            for o in 0..O {
+                ends[o][q] = outputs[o];
+            }
+        }
+        for (end, column) in ends.iter().zip(&tile.outputs) {
+            let Some(column) = column else { continue };
+            let pixel = self.part.row * filter.widths[1] + column;
+            let to = &mut self.output[pixel * outputs + first..][..Q];
+            if self.bias.is_empty() {
+                to.copy_from_slice(end);
+            } else {
+                let bias = &self.bias[filter.classes[pixel] * outputs + first..][..Q];
+                for q in 0..Q {
+                    to[q] = E::add(self.simd, end[q], E::splat(self.simd, bias[q]));
                 }
             }
         }
@@ -410,24 +420,17 @@ impl<E: Element, S: Simd> Tiles<'_, E, S> {
 
     /// The sums of products of a tile over all rows of the kernel and input channels.
     #[inline(always)]
-    fn tile<F, const I: usize, const M: usize, const A: usize, const O: usize, const Q: usize>(
+    fn sums<F, const I: usize, const M: usize, const A: usize, const O: usize, const Q: usize>(
         &self,
         weights: &[E],
-        rows: &[(usize, usize)],
-        columns: &[Option<usize>],
+        seen: &[Seen<'_, E::Vector<S>, I>],
     ) -> [[E::Vector<S>; Q]; A]
     where
         F: Form<I, M, A, O>,
     {
         let (simd, inputs) = (self.simd, self.channels[0]);
         let mut sums = [[E::splat(simd, E::ZERO); Q]; A];
-        for &(ky, row) in rows {
-            let mut pixels = [&self.outside[..inputs]; I];
-            for (pixel, column) in pixels.iter_mut().zip(columns) {
-                if let Some(column) = column {
-                    *pixel = &self.input[(row * self.filter.widths[0] + column) * inputs..][..inputs];
-                }
-            }
+        for &(ky, pixels) in seen {
             let weights = &weights[ky * inputs * M * Q..][..inputs * M * Q];
             for c in 0..inputs {
                 let mut x = [sums[0][0]; I];
