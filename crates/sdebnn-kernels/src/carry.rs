@@ -16,6 +16,7 @@ use crate::{
     elementwise::{Accumulate, Add, Axpy, Settle},
     network::{FoldedWeights, Network, StageWeights, Workspace},
     problem::{Dynamics, Problem},
+    stream::{StreamCopy, settle},
     tape::{Slots, TapePlan},
 };
 
@@ -157,7 +158,7 @@ pub(crate) fn carry<E: Element, S: Simd>(simd: S, tile: Carry<'_, E>) {
     let elements = memory.drift.len();
     for step in 0..call.problem.steps() {
         if let Some((plan, tape)) = &mut tape {
-            plan.state_mut(tape, step).copy_from_slice(&memory.state);
+            StreamCopy { far: plan.far, to: plan.state_mut(tape, step), from: &memory.state }.run(simd);
         }
         let dt = call.step_length(step);
         let mut summed = false;
@@ -167,15 +168,14 @@ pub(crate) fn carry<E: Element, S: Simd>(simd: S, tile: Carry<'_, E>) {
             let state = if stage == 0 { &memory.state } else { &memory.stage };
             let to = if remembers(dynamics, evaluation) { &mut memory.remembered } else { &mut memory.h };
             let h = activations(simd, dynamics, factor, &state[..elements], to);
-            // The backward pass of first-order dynamics asks for no drift but those from which it finds the next stage.
-            let unused = dynamics == Dynamics::FirstOrder && stage + 1 == stages;
-            let (drift, kept) = match &mut tape {
-                Some((plan, tape)) => match plan.evaluation_mut(tape, evaluation) {
-                    (_, kept) if unused => (&mut memory.drift[..], kept),
-                    kept => kept,
-                },
-                None => (&mut memory.drift[..], Slots::default()),
+            let (recorded_drift, kept) = match &mut tape {
+                Some((plan, tape)) => {
+                    let (drift, kept) = plan.evaluation_mut(tape, evaluation);
+                    (Some((plan.far, drift)), kept)
+                }
+                None => (None, Slots::default()),
             };
+            let drift = &mut memory.drift;
             let weights = call.weights(evaluation, sample);
             call.network.forward(simd, weights, h, &mut memory.network, kept, drift);
             if let Some(first) = &mut first {
@@ -194,11 +194,16 @@ pub(crate) fn carry<E: Element, S: Simd>(simd: S, tile: Carry<'_, E>) {
                 xi: call.xi,
                 scale: &memory.scale,
                 state,
-                drift: DriftOutput::Fresh(drift),
+                drift: DriftOutput::Fresh(&mut memory.drift),
                 step: only.map(|factor| (&memory.state[..], factor)),
                 to: &mut memory.field,
             }
             .run(simd);
+            // The backward pass of first-order dynamics asks for no drift but those from which it finds the next stage.
+            let unused = dynamics == Dynamics::FirstOrder && stage + 1 == stages;
+            if let Some((far, to)) = recorded_drift.filter(|_| !unused) {
+                StreamCopy { far, to, from: &memory.drift }.run(simd);
+            }
             if let Some(first) = first.take() {
                 first.field.copy_from_slice(&memory.field);
             }
@@ -219,6 +224,9 @@ pub(crate) fn carry<E: Element, S: Simd>(simd: S, tile: Carry<'_, E>) {
             summed |= to_sum.is_some();
         }
         std::mem::swap(&mut memory.state, &mut memory.sum);
+    }
+    if tape.is_some() {
+        settle();
     }
 }
 

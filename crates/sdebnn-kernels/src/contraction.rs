@@ -7,6 +7,7 @@ use crate::{
     activation::{self, Activation, Function, WithFunction},
     element::Element,
     geometry::{Geometry, Run},
+    stream::stream,
 };
 
 /// Where the weight of (output channel, input channel, tap) lies in a flat slice.
@@ -75,8 +76,8 @@ pub(crate) enum Finish<'a, V> {
     Keep,
     /// `y ← act(y)`
     Activate(Activation),
-    /// `a ← act(y)`, where `y` is what is to be kept for the backward pass.
-    ActivateInto(Activation, &'a mut [V]),
+    /// `y ← act(y)`, and what is to be kept for the backward pass goes to the tape, which may be far.
+    Record(Activation, bool, &'a mut [V]),
     /// `a ← act(y)`, `y ← act'(y)`
     Differentiate(Activation, &'a mut [V]),
     /// `y ← y · d`
@@ -308,7 +309,7 @@ impl<E: Element, S: Simd> WithSimd for FinishPixels<'_, '_, E, S> {
         match *self.finish {
             Finish::Keep => {}
             Finish::Activate(act)
-            | Finish::ActivateInto(act, _)
+            | Finish::Record(act, ..)
             | Finish::Differentiate(act, _)
             | Finish::TimesSlope(act, _) => {
                 activation::dispatch::<E, _>(act, self);
@@ -340,10 +341,12 @@ impl<E: Element, S: Simd> WithFunction<E> for FinishPixels<'_, '_, E, S> {
                     }
                 }
             }
-            Finish::ActivateInto(_, to) => {
+            Finish::Record(_, far, tape) => {
                 for range in ranges {
-                    for (a, &y) in to[range.clone()].iter_mut().zip(&output[range]) {
-                        *a = function.value(simd, y);
+                    for (kept, y) in tape[range.clone()].iter_mut().zip(&mut output[range]) {
+                        let value = function.value(simd, *y);
+                        stream::<E, S>(simd, *far, kept, function.keep::<S>(*y, value));
+                        *y = value;
                     }
                 }
             }

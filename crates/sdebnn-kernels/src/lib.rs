@@ -72,6 +72,7 @@ mod settings;
 mod single_layer;
 mod solver;
 mod squash;
+mod stream;
 mod tape;
 mod tiling;
 mod transpose;

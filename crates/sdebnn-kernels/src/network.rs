@@ -116,17 +116,12 @@ impl Network {
                 break;
             };
             let values = E::vectors_mut::<S>(values);
-            input = match kept.next_layer().map(E::vectors_mut::<S>) {
-                Some(slot) if !activation.keeps_value() => {
-                    layer.forward(simd, folded, input, slot, Finish::ActivateInto(activation, values), outside);
-                    values
-                }
-                slot => {
-                    let to = slot.unwrap_or(values);
-                    layer.forward(simd, folded, input, to, Finish::Activate(activation), outside);
-                    to
-                }
+            let finish = match kept.next_layer() {
+                Some(slot) => Finish::Record(activation, kept.far, E::vectors_mut::<S>(slot)),
+                None => Finish::Activate(activation),
             };
+            layer.forward(simd, folded, input, values, finish, outside);
+            input = values;
         }
         if let Some(order) = &self.output_order {
             let from = E::vectors::<S>(&workspace.permuted);

@@ -240,7 +240,7 @@ impl<E: Element> SequenceSolver<E> {
         let gap = inputs.of_a_gap();
         let tiling = self.solver.tiling(&gap);
         let prepared = self.solver.prepare(&tiling);
-        let plan = self.solver.plan(self.settings().tape_budget / (frames * tiling.tiles), &prepared.network);
+        let plan = self.solver.plan(self.settings().tape_budget, frames * tiling.tiles, &prepared.network);
         let folded = self.solver.fold(&gap, &prepared, record);
         let per_frame = plan.length + self.solver.problem().components() * tiling.elements();
         let memory = if record { take(&self.tapes, frames * tiling.tiles * per_frame) } else { Buffer::new(0) };

@@ -181,7 +181,7 @@ impl<E: Element> Solver<E> {
         self.check_extents(inputs)?;
         let tiling = self.tiling(inputs);
         let tiles = inputs.samples * tiling.tiles;
-        let plan = self.plan(budget / tiles, &self.prepare(&tiling).network);
+        let plan = self.plan(budget, tiles, &self.prepare(&tiling).network);
         let memory = take(&self.pools.tapes, plan.length * tiles);
         let extents = (inputs.samples, inputs.batch);
         Ok(Tape { segments: vec![Segment { plan, memory }], extents, folded: Vec::new() })
@@ -231,11 +231,10 @@ impl<E: Element> Solver<E> {
         inputs.time_scale.map_or(Ok(()), |scale| check_length("the time scale", batch, scale.len()))
     }
 
-    /// What to keep of the solve of a tile with a budget in bytes.
-    pub(crate) fn plan(&self, budget: usize, network: &Network) -> TapePlan {
-        let budget = budget / size_of::<E>();
+    /// What to keep of the solves of so many tiles with a budget in bytes.
+    pub(crate) fn plan(&self, budget: usize, tiles: usize, network: &Network) -> TapePlan {
         let (steps, evaluations) = (self.problem.steps(), self.problem.evaluations());
-        TapePlan::new(network, self.lanes, self.problem.components(), steps, evaluations, budget)
+        TapePlan::new::<E>(network, self.lanes, self.problem.components(), steps, evaluations, tiles, budget)
     }
 
     pub(crate) fn tiling(&self, inputs: &Inputs<'_, E>) -> Tiling {

@@ -27,18 +27,25 @@ pub(crate) struct TapePlan {
     starts: Vec<usize>,
     /// Elements of a tile's tape.
     pub(crate) length: usize,
+    /// Whether the tapes of all tiles are more than caches hold.
+    pub(crate) far: bool,
 }
 
+/// Bytes of tapes that caches may hold until the backward pass reads them.
+const NEAR: usize = 16 << 20;
+
 impl TapePlan {
-    /// Keeps as much as fits `budget` elements for each tile.
-    pub(crate) fn new(
+    /// Keeps as much as fits `budget` bytes for all of `tiles` tiles.
+    pub(crate) fn new<E>(
         network: &Network,
         lanes: usize,
         components: usize,
         steps: usize,
         evaluations: usize,
+        tiles: usize,
         budget: usize,
     ) -> Self {
+        let budget = budget / tiles / size_of::<E>();
         let drift = network.state * lanes;
         let state = components * drift;
         let hidden = &network.layers[..network.layers.len() - 1];
@@ -65,7 +72,7 @@ impl TapePlan {
                 start
             })
             .collect();
-        Self { steps, state, drift, kept, starts, length }
+        Self { steps, state, drift, kept, starts, length, far: tiles * length * size_of::<E>() > NEAR }
     }
 
     fn state_range(&self, step: usize) -> Range<usize> {
@@ -91,7 +98,7 @@ impl TapePlan {
     /// Drift and hidden layers of an evaluation.
     pub(crate) fn evaluation<'a, E>(&'a self, tape: &'a [E], evaluation: usize) -> (&'a [E], Slots<'a, &'a [E]>) {
         let (drift, rest) = tape[self.starts[evaluation]..].split_at(self.drift);
-        (drift, Slots { kept: &self.kept[evaluation], rest })
+        (drift, Slots { kept: &self.kept[evaluation], far: self.far, rest })
     }
 
     /// Drift and hidden layers of an evaluation, to be written.
@@ -101,7 +108,7 @@ impl TapePlan {
         evaluation: usize,
     ) -> (&'a mut [E], Slots<'a, &'a mut [E]>) {
         let (drift, rest) = tape[self.starts[evaluation]..].split_at_mut(self.drift);
-        (drift, Slots { kept: &self.kept[evaluation], rest })
+        (drift, Slots { kept: &self.kept[evaluation], far: self.far, rest })
     }
 }
 
@@ -110,6 +117,8 @@ impl TapePlan {
 pub(crate) struct Slots<'a, R> {
     /// Elements of each, or none.
     kept: &'a [Option<usize>],
+    /// Whether the tape is more than caches hold.
+    pub(crate) far: bool,
     rest: R,
 }
 
