@@ -30,6 +30,9 @@ pub enum Error {
         /// The squashing function.
         squash: crate::Activation,
     },
+    /// The network that drives the weights must have a hidden layer.
+    #[error("the network of a weight path needs a hidden layer")]
+    NoHiddenLayer,
     /// A dense network must have at least one layer, and positive sizes.
     #[error("a dense drift needs at least two sizes, all positive, got {sizes:?}")]
     DenseSizes {

@@ -3,12 +3,14 @@
 //! A [`WeightPathProblem`] says what is solved, a [`WeightPathSolver`] solves it for some samples of the Brownian motion and
 //! carries gradients back.
 //!
-//! The drift has two products with matrices of few rows and as many columns as there are moving weights: the first layer and
-//! the transposed last one. Between them are only the hidden layers. So everything that belongs to one evaluation and the next
-//! is one pass over the columns: last layer, drift, KL rate, new weights, first layer; and the same backwards. Groups of
-//! samples share the matrices they load, and run on different threads; long rows are cut into pieces for threads. Neither
-//! depends on the number of threads, and nor do the results, to the last bit. The gradients of `φ` are products over all
-//! evaluations at once.
+//! The first layer `V` and the last one `U` of the network have few rows and as many columns as there are moving weights; the hidden
+//! layers between them are small. Both are linear, and so is the rest of the drift. So what the network sees of the weights, `V w`, moves
+//! by itself, as they do, given `V U` and `V ΔB`. The hidden layers of all evaluations come first, then all weights, columns after
+//! columns. On the way back, the weights are `U c` and a part without parameters, with a few coefficients `c` that move as they do; their gradient `g` enters by
+//! `Uᵀ g`, and every gradient of `φ` is a sum of outer products over all evaluations at once.
+//!
+//! Samples share the matrices they load; groups of them, and pieces of long rows, run on different threads. Neither depends on the number
+//! of threads, and nor do the results, to the last bit.
 
 mod backward;
 mod columns;
@@ -17,6 +19,7 @@ mod hidden;
 mod layout;
 mod outer_products;
 mod parameter_gradients;
+mod scheme;
 mod solver;
 
 pub use solver::{
@@ -81,7 +84,7 @@ impl WeightPathProblem {
     /// `moving` weights with diffusion `sigma`, driven by a network with the given hidden layers.
     ///
     /// # Errors
-    /// If a size is zero, `sigma` is not positive and finite, or the grid does not increase.
+    /// If there is no hidden layer, a size is zero, `sigma` is not positive and finite, or the grid does not increase.
     pub fn new(
         moving: usize,
         hidden: &[usize],
@@ -91,6 +94,9 @@ impl WeightPathProblem {
         method: Method,
         grid: Vec<f64>,
     ) -> Result<Self, Error> {
+        if hidden.is_empty() {
+            return Err(Error::NoHiddenLayer);
+        }
         if moving == 0 || hidden.contains(&0) {
             let sizes = [&[moving], hidden, &[moving]].concat();
             return Err(Error::DenseSizes { sizes });
@@ -119,6 +125,12 @@ impl WeightPathProblem {
     #[must_use]
     pub fn moving(&self) -> usize {
         self.layout.moving()
+    }
+
+    /// How many numbers the network sees of the weights: the outputs of its first layer.
+    #[must_use]
+    pub fn seen(&self) -> usize {
+        self.layout.outputs(0)
     }
 
     /// Number of parameters `φ`.

@@ -259,7 +259,8 @@ impl Problem<'_> {
         let able = solver.engine.allows_kernels(&self.w0.device(), self.w0.dtype())
             && self.partition.moving() == self.drift.layout().len()
             && !self.process.martingale;
-        self.process.network.filter(|_| able)
+        // The kernels carry what a hidden layer sees of the weights.
+        self.process.network.filter(|network| able && network.layers.len() > 1)
     }
 
     fn start_weights(&self, samples: usize) -> Weights {

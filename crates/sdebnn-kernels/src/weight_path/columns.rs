@@ -2,20 +2,21 @@
 //!
 //! The first layer of `NN_φ` has such rows by nature, the last one after transposition. Both are a few rows of many columns, so
 //! the lanes of a vector are *columns*; `N` samples share every vector of the matrix that is loaded.
-#![expect(clippy::needless_range_loop, reason = "register tiles read best with their row and column as indices")]
 
 use std::ops::Range;
 
 use pulp::{Scalar, Simd, WithSimd};
+use rayon::prelude::*;
 
+use super::{hidden::add, layout::GROUP};
 use crate::{
     buffer::CACHE_LINE,
     element::{Element, MOST_LANES},
+    instructions::InstructionSet,
 };
 
-/// Columns handled together, whole tiles for all instruction sets: the rows of `N` samples stay in the first-level cache between
-/// two products.
-pub(super) const BLOCK: usize = 384;
+/// Columns multiplied together, whole vectors for all instruction sets: those of `N` rows stay in the first-level cache.
+const BLOCK: usize = 384;
 
 /// Tiles from the one that is computed to the one that is asked for.
 const AHEAD: usize = 2;
@@ -33,29 +34,37 @@ pub(super) struct Matrix<'a, E> {
     /// Distance between the starts of two rows.
     pub(super) stride: usize,
     pub(super) rows: usize,
-    /// Whether it is `[block][row][column]`, with zeros after the last column, and the stride that of a block.
-    pub(super) blocks: bool,
+    /// Whether zeros fill up the last vector of every row.
+    pub(super) padded: bool,
 }
 
 impl<'a, E> Matrix<'a, E> {
-    /// No rows at all.
-    pub(super) const EMPTY: Self = Self { elements: &[], stride: BLOCK, rows: 0, blocks: true };
-
-    /// One that is stored block after block: what is read together lies together.
-    pub(super) fn blocks(elements: &'a [E], rows: usize) -> Self {
-        Self { elements, stride: BLOCK, rows, blocks: true }
+    /// Rows that follow each other.
+    pub(super) fn new(elements: &'a [E], stride: usize) -> Self {
+        Self { elements, stride, rows: elements.len() / stride, padded: false }
     }
 
-    /// The block that begins with column `at`.
+    /// Rows with zeros behind them, [`padded`] numbers each.
+    pub(super) fn padded(elements: &'a [E], stride: usize) -> Self {
+        Self { padded: true, ..Self::new(elements, stride) }
+    }
+
+    /// The columns from `at` on.
     #[inline(always)]
-    pub(super) fn block(&self, at: usize) -> Self {
-        Self { elements: &self.elements[at * if self.blocks { self.rows } else { 1 }..], ..*self }
+    pub(super) fn columns_from(&self, at: usize) -> Self {
+        Self { elements: &self.elements[at.min(self.elements.len())..], ..*self }
     }
 
     #[inline(always)]
     fn row(&self, row: usize, columns: Range<usize>) -> &'a [E] {
         &self.elements[row * self.stride + columns.start..row * self.stride + columns.end]
     }
+}
+
+/// The distance of rows that start on cache lines: an odd number of vectors, so that the same columns of all rows never meet in one
+/// set of a cache.
+pub(super) fn padded(columns: usize) -> usize {
+    (columns.div_ceil(MOST_LANES) | 1) * MOST_LANES
 }
 
 /// The columns `columns` of `N` rows that follow each other in `elements`.
@@ -75,22 +84,9 @@ pub(super) fn cut<E, const N: usize>(elements: &mut [E], width: usize) -> Vec<Ro
     starts.map(|start| width.min(length - start)).map(piece).collect()
 }
 
-/// `V` vectors of each row, from column `at`.
+/// `V` vectors of a row, from column `at`.
 ///
 /// Here and below, loops and not the methods of arrays: those take closures, which target features do not reach.
-#[inline(always)]
-pub(super) fn load<E: Element, S: Simd, const N: usize, const V: usize>(
-    rows: &[impl AsRef<[E]>; N],
-    at: usize,
-) -> [[E::Vector<S>; V]; N] {
-    let mut values = [load_row::<E, S, V>(rows[0].as_ref(), at); N];
-    for (values, row) in values.iter_mut().zip(rows) {
-        *values = load_row::<E, S, V>(row.as_ref(), at);
-    }
-    values
-}
-
-/// `V` vectors of a row, from column `at`.
 #[inline(always)]
 pub(super) fn load_row<E: Element, S: Simd, const V: usize>(row: &[E], at: usize) -> [E::Vector<S>; V] {
     let row = &E::vectors::<S>(&row[at..at + V * E::lanes::<S>()])[..V];
@@ -145,10 +141,6 @@ pub(super) fn combine<E: Element, S: Simd, const N: usize, const V: usize>(
 ) -> [[E::Vector<S>; V]; N] {
     for (row, coefficients) in coefficients.as_chunks::<N>().0.iter().enumerate() {
         let row = matrix.row(row, at..at + V * E::lanes::<S>());
-        if N > 1 {
-            // What the next tile reads of this row.
-            prefetch(row, row.len(), row.len());
-        }
         let row = load_row::<E, S, V>(row, 0);
         for (sums, &coefficient) in sums.iter_mut().zip(coefficients) {
             let coefficient = E::splat(simd, coefficient);
@@ -177,13 +169,12 @@ pub(super) fn dot<E: Element, S: Simd, const N: usize, const W: usize>(
         for (index, tile) in tile.iter_mut().enumerate() {
             *tile = matrix.row(row + index, columns.clone());
         }
-        dot_tile::<E, S, N, W, 1>(simd, &tile, x, &mut whole[row * N..(row + W) * N]);
+        dot_tile::<E, S, N, W>(simd, &tile, x, &mut whole[row * N..(row + W) * N]);
         row += W;
     }
     while row < matrix.rows {
-        // A single row would wait for its own sum at every vector: it has one sum for each of `W` vectors instead.
         let tile = [matrix.row(row, columns.clone())];
-        dot_tile::<E, S, N, 1, W>(simd, &tile, x, &mut whole[row * N..(row + 1) * N]);
+        dot_tile::<E, S, N, 1>(simd, &tile, x, &mut whole[row * N..(row + 1) * N]);
         row += 1;
     }
     let lanes = E::lanes::<S>();
@@ -191,7 +182,7 @@ pub(super) fn dot<E: Element, S: Simd, const N: usize, const W: usize>(
     if rest.is_empty() {
         return;
     }
-    if !matrix.blocks {
+    if !matrix.padded {
         for (row, sums) in sums.chunks_exact_mut(N * lanes).enumerate() {
             let row = &matrix.row(row, columns.clone())[rest.clone()];
             for (x, sums) in x.iter().zip(sums.chunks_exact_mut(lanes)) {
@@ -200,7 +191,7 @@ pub(super) fn dot<E: Element, S: Simd, const N: usize, const W: usize>(
         }
         return;
     }
-    // Zeros fill up the last vector of `x` as they do in a block.
+    // Zeros fill up the last vector of `x` as they do in the matrix.
     let mut tails = [[E::ZERO; MOST_LANES]; N];
     for (tail, x) in tails.iter_mut().zip(x) {
         tail[..rest.len()].copy_from_slice(&x[rest.clone()]);
@@ -222,9 +213,9 @@ fn multiply_add<E: Element>(a: &[E], b: &[E], to: &mut [E]) {
     }
 }
 
-/// `R` rows with `U` sums for each product.
+/// `R` rows. Each product has one sum, whatever the tile: its bits do not depend on what else is computed.
 #[inline(always)]
-fn dot_tile<E: Element, S: Simd, const N: usize, const R: usize, const U: usize>(
+fn dot_tile<E: Element, S: Simd, const N: usize, const R: usize>(
     simd: S,
     matrix: &Rows<'_, E, R>,
     x: &Rows<'_, E, N>,
@@ -233,36 +224,22 @@ fn dot_tile<E: Element, S: Simd, const N: usize, const R: usize, const U: usize>
     let length = E::vectors::<S>(matrix[0]).len();
     let (matrix, x) = (whole_vectors::<E, S, R>(matrix, length), whole_vectors::<E, S, N>(x, length));
     // Loops over indices: with iterators, the sums do not stay in registers.
-    let mut sums = [[[E::splat(simd, E::ZERO); U]; N]; R];
-    let whole = length - length % U;
-    for at in (0..whole).step_by(U) {
-        let mut elements = [[sums[0][0][0]; U]; R];
+    let mut sums = [[E::splat(simd, E::ZERO); N]; R];
+    for at in 0..length {
+        let mut elements = [sums[0][0]; R];
         for r in 0..R {
-            elements[r].copy_from_slice(&matrix[r][at..at + U]);
+            elements[r] = matrix[r][at];
         }
         for n in 0..N {
-            for u in 0..U {
-                let x = x[n][at + u];
-                for r in 0..R {
-                    sums[r][n][u] = E::fma(simd, elements[r][u], x, sums[r][n][u]);
-                }
-            }
-        }
-    }
-    if U > 1 {
-        for at in whole..length {
+            let x = x[n][at];
             for r in 0..R {
-                for n in 0..N {
-                    sums[r][n][0] = E::fma(simd, matrix[r][at], x[n][at], sums[r][n][0]);
-                }
+                sums[r][n] = E::fma(simd, elements[r], x, sums[r][n]);
             }
         }
     }
     for r in 0..R {
         for n in 0..N {
-            for u in 0..U {
-                to[r * N + n] = E::add(simd, to[r * N + n], sums[r][n][u]);
-            }
+            to[r * N + n] = E::add(simd, to[r * N + n], sums[r][n]);
         }
     }
 }
@@ -293,22 +270,85 @@ pub(super) fn reduce<E: Element, S: Simd, const N: usize>(simd: S, sums: &[E]) -
     totals
 }
 
-/// `matrix[h] · x[s]` as `[s][h]`.
-pub(super) struct Dot<'a, E, const N: usize, const W: usize> {
-    pub(super) matrix: Matrix<'a, E>,
-    pub(super) x: Rows<'a, E, N>,
-    pub(super) at: usize,
+/// `matrix[h] · x[s]` as `[s][h]`, in tiles of `W` rows of the matrix, or `WIDE` where there are registers enough.
+struct Dot<'a, E, const N: usize, const W: usize, const WIDE: usize> {
+    matrix: Matrix<'a, E>,
+    x: Rows<'a, E, N>,
 }
 
-impl<E: Element, const N: usize, const W: usize> WithSimd for Dot<'_, E, N, W> {
+impl<E: Element, const N: usize, const W: usize, const WIDE: usize> WithSimd for Dot<'_, E, N, W, WIDE> {
     type Output = Vec<E>;
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Vec<E> {
         let mut sums = vec![E::ZERO; self.matrix.rows * N * E::lanes::<S>()];
         for start in (0..self.x[0].len()).step_by(BLOCK) {
-            let x = self.x.map(|row| &row[start..row.len().min(start + BLOCK)]);
-            dot::<E, S, N, W>(simd, &self.matrix.block(self.at + start), &x, &mut sums);
+            let (matrix, mut x) = (self.matrix.columns_from(start), self.x);
+            for row in &mut x {
+                *row = &row[start..row.len().min(start + BLOCK)];
+            }
+            if S::REGISTER_COUNT >= 32 {
+                dot::<E, S, N, WIDE>(simd, &matrix, &x, &mut sums);
+            } else {
+                dot::<E, S, N, W>(simd, &matrix, &x, &mut sums);
+            }
         }
         reduce::<E, S, N>(simd, &sums)
     }
+}
+
+/// Rows that are multiplied with a matrix, and where the products `[row][matrix row]` go.
+pub(super) struct Products<'a, E> {
+    pub(super) rows: Matrix<'a, E>,
+    pub(super) to: &'a mut [E],
+}
+
+/// The products of a matrix with rows of `columns` numbers.
+pub(super) fn multiply<E: Element>(matrix: Matrix<'_, E>, columns: usize, products: Vec<Products<'_, E>>) {
+    let together = |Products { rows, to }| {
+        let to: &mut [E] = to;
+        let groups = to.chunks_mut(GROUP * matrix.rows).enumerate();
+        groups.map(move |(group, to)| (rows, group * GROUP, to)).collect::<Vec<_>>()
+    };
+    let work: Vec<_> = products.into_iter().flat_map(together).collect();
+    work.into_par_iter().for_each(|(rows, first, to)| {
+        let sums = for_each_piece(pieces(columns).collect(), |columns: Range<usize>| {
+            let matrix = matrix.columns_from(columns.start);
+            match to.len() / matrix.rows {
+                1 => dot_rows::<E, 1, 8, 16>(matrix, rows, first, columns),
+                2 => dot_rows::<E, 2, 4, 8>(matrix, rows, first, columns),
+                3 => dot_rows::<E, 3, 4, 6>(matrix, rows, first, columns),
+                4 => dot_rows::<E, 4, 3, 5>(matrix, rows, first, columns),
+                _ => dot_rows::<E, 5, 2, 4>(matrix, rows, first, columns),
+            }
+        });
+        to.fill(E::ZERO);
+        sums.iter().for_each(|sums| add(sums, to));
+    });
+}
+
+/// The products of a matrix with `N` rows from row `first` on, over some columns.
+fn dot_rows<E: Element, const N: usize, const W: usize, const WIDE: usize>(
+    matrix: Matrix<'_, E>,
+    rows: Matrix<'_, E>,
+    first: usize,
+    columns: Range<usize>,
+) -> Vec<E> {
+    let x = std::array::from_fn(|row| rows.row(first + row, columns.clone()));
+    InstructionSet::Detect.dispatch(Dot::<E, N, W, WIDE> { matrix, x })
+}
+
+/// Columns of a piece of work for a thread: with fewer, waking it takes longer than the work.
+pub(super) const PIECE: usize = 85 * BLOCK;
+
+/// The pieces of the moving weights, which do not depend on the number of threads.
+pub(super) fn pieces(moving: usize) -> impl Iterator<Item = Range<usize>> {
+    (0..moving).step_by(PIECE).map(move |start| start..moving.min(start + PIECE))
+}
+
+/// The results of all pieces, in order; a single one does not disturb other threads.
+pub(super) fn for_each_piece<T: Send, R: Send>(pieces: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
+    if pieces.len() == 1 {
+        return pieces.into_iter().map(work).collect();
+    }
+    pieces.into_par_iter().with_max_len(1).map(&work).collect()
 }

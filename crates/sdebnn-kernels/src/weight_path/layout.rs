@@ -58,12 +58,7 @@ impl Layout {
         self.weights(layer).end..self.starts[layer + 1]
     }
 
-    /// Layers kept for the backward pass: the hidden ones, or the output if there are none.
-    pub(super) fn kept_layers(&self) -> usize {
-        self.hidden_layers().max(1)
-    }
-
-    /// Numbers kept for a sample in such a layer: the last one has a 1 after its activations, whose weights are the biases
+    /// Numbers kept for a sample in a hidden layer: the last one has a 1 after its activations, whose weights are the biases
     /// of the output.
     pub(super) fn width(&self, layer: usize) -> usize {
         self.outputs(layer) + usize::from(layer + 1 == self.hidden_layers())

@@ -6,36 +6,36 @@ use rayon::prelude::*;
 
 use super::{
     WeightPathProblem,
-    backward::{Adjoint, Evaluation},
-    columns::{BLOCK, Matrix},
-    forward::{Call, Group},
-    hidden::add,
-    layout::{Layout, deal, groups},
-    parameter_gradients::{add_first_layer, add_inner_layer, add_last_layer},
+    backward::{Divergence, GoBack},
+    columns::{Matrix, PIECE, Products, cut, for_each_piece, multiply, padded, pieces, rows},
+    forward::{Columns, Follow},
+    layout::{deal, groups},
+    outer_products::Terms,
+    parameter_gradients::{contract, put_first_layer, put_inner_layer, put_last_layer},
 };
 use crate::{
     buffer::Buffer,
     element::Element,
     error::{Error, check_length},
+    instructions::InstructionSet,
     solver::lock,
 };
-
-/// Bytes of output gradients that are held before they go into the gradients of `φ`.
-const GRADIENT_MEMORY: usize = 32 << 20;
 
 /// Columns that are transposed together: what is read for them stays in the first-level cache.
 const TRANSPOSED: usize = 64;
 
-/// Rows from which on the first layer is put in blocks: fewer are read as fast from where they are.
-const PACKED: usize = 4;
+/// Rows that a thread transposes at a time.
+const TRANSPOSED_ROWS: usize = 16;
 
 /// What goes into a solve.
 #[derive(Clone, Copy, Debug)]
 pub struct WeightPathInputs<'a, E> {
     /// Number `S` of samples.
     pub samples: usize,
-    /// `[M]`: the weights at the first time, for all samples.
+    /// `[M]`: the weights at the first time, for all samples, or `[S][M]`, for each.
     pub initial: &'a [E],
+    /// `[S][seen]`: what the network sees of them, if they are where another solve ended, to go on with the same bits.
+    pub seen: Option<&'a [E]>,
     /// The parameters `φ`.
     pub phi: &'a [E],
     /// `[step][increment][S][M]`: the Brownian increments, [`increments`](crate::Method::increments) a step: `ΔBᵢ` of the stages after the
@@ -52,6 +52,8 @@ pub struct WeightPathOutputs<'a, E> {
     pub end: &'a mut [E],
     /// `[S]`: the KL divergence.
     pub kl: &'a mut [E],
+    /// `[S][seen]`: what the network sees of the weights at the last time, if that is asked for.
+    pub seen: Option<&'a mut [E]>,
 }
 
 /// Gradients of a scalar with respect to what came out, in the layouts of [`WeightPathOutputs`].
@@ -78,22 +80,14 @@ pub struct WeightPathGradients<'a, E> {
 #[derive(Debug)]
 pub struct WeightPathTape<E> {
     samples: usize,
-    /// For each kept layer `[evaluation][S][width]`.
+    /// For each hidden layer `[evaluation][S][width]`.
     activations: Vec<Buffer<E>>,
-    /// The first layer's weights of the moving weights, in blocks; empty if they are read where they are.
+    /// The first layer's weights of the moving weights.
     input: Buffer<E>,
-    /// The weights of the last layer, transposed, in blocks.
+    /// The weights of the last layer, transposed, and its biases.
     output: Buffer<E>,
-}
-
-/// Gradients of layers, for the products that give those of `φ`.
-#[derive(Debug)]
-struct LayerGradients<E> {
-    samples: usize,
-    /// `[evaluation][S][M]`, for as many evaluations as are treated together.
-    output: Buffer<E>,
-    /// For each hidden layer `[evaluation][S][size]`.
-    hidden: Vec<Buffer<E>>,
+    /// `[inputs + 1][outputs]`: the products of the two.
+    coupling: Vec<E>,
 }
 
 /// Solves a [`WeightPathProblem`] on the threads of the current rayon pool.
@@ -103,27 +97,13 @@ struct LayerGradients<E> {
 pub struct WeightPathSolver<E> {
     problem: WeightPathProblem,
     tapes: Mutex<Vec<WeightPathTape<E>>>,
-    gradients: Mutex<Vec<LayerGradients<E>>>,
-}
-
-/// Calls a method for `$size` samples, with tiles that fill the registers.
-macro_rules! for_group {
-    ($size:expr, $call:ident.$method:ident($($argument:expr),*)) => {
-        match $size {
-            1 => $call.$method::<1, 8>($($argument),*),
-            2 => $call.$method::<2, 4>($($argument),*),
-            3 => $call.$method::<3, 4>($($argument),*),
-            4 => $call.$method::<4, 3>($($argument),*),
-            _ => $call.$method::<5, 2>($($argument),*),
-        }
-    };
 }
 
 impl<E: Element> WeightPathSolver<E> {
     /// A solver of `problem`.
     #[must_use]
     pub fn new(problem: WeightPathProblem) -> Self {
-        Self { problem, tapes: Mutex::default(), gradients: Mutex::default() }
+        Self { problem, tapes: Mutex::default() }
     }
 
     /// The problem solved.
@@ -151,136 +131,253 @@ impl<E: Element> WeightPathSolver<E> {
         inputs: &WeightPathInputs<'_, E>,
         outputs: WeightPathOutputs<'_, E>,
     ) -> Result<WeightPathTape<E>, Error> {
-        let WeightPathInputs { samples, initial, phi, noise } = *inputs;
+        let WeightPathInputs { samples, initial, seen, phi, noise } = *inputs;
         let layout = &self.problem.layout;
         let row = samples * layout.moving();
         if samples == 0 {
             return Err(Error::Empty { samples, batch: 1 });
         }
-        check_length("the initial weights", layout.moving(), initial.len())?;
-        check_length("phi", layout.parameters(), phi.len())?;
-        check_length("the noise", self.problem.steps() * self.problem.method.increments() * row, noise.len())?;
+        self.check(inputs)?;
         check_length("the weights at the stages", self.problem.evaluations() * row, outputs.stages.len())?;
         check_length("the final weights", row, outputs.end.len())?;
         check_length("the KL divergence", samples, outputs.kl.len())?;
-        let mut tape = self.tape(samples);
-        pack_input(layout, phi, &mut tape.input);
-        transpose_output(layout, phi, &mut tape.output);
-        let groups = groups(samples);
-        let mut activations: Vec<Vec<_>> = groups.iter().map(|_| Vec::new()).collect();
-        for (layer, kept) in tape.activations.iter_mut().enumerate() {
-            let dealt = deal(kept, &groups, samples, layout.width(layer));
-            activations.iter_mut().zip(dealt).for_each(|(group, rows)| group.push(rows));
+        if let Some(seen) = &outputs.seen {
+            check_length("what is seen of the final weights", samples * self.problem.seen(), seen.len())?;
         }
-        let weights = deal(outputs.stages, &groups, samples, layout.moving());
-        let ends = deal(outputs.end, &groups, samples, layout.moving());
+        let mut tape = self.tape(samples);
+        self.pack(phi, &mut tape);
+        let (moving, hidden) = (layout.moving(), layout.outputs(0));
+        let [input, output] = [&tape.input, &tape.output].map(|rows| Matrix::padded(rows, padded(moving)));
+        let [noise_rows, initial_rows] = [noise, initial].map(|rows| Matrix::new(rows, moving));
+        let mut of_noise = vec![E::ZERO; noise_rows.rows * hidden];
+        let mut products =
+            vec![Products { rows: output, to: &mut tape.coupling }, Products { rows: noise_rows, to: &mut of_noise }];
+        let mut of_initial = seen.map_or_else(|| vec![E::ZERO; initial_rows.rows * hidden], <[E]>::to_vec);
+        if seen.is_none() {
+            products.push(Products { rows: initial_rows, to: &mut of_initial });
+        }
+        multiply(input, moving, products);
+        let mut of_end = vec![E::ZERO; samples * hidden];
+        let activations = deal_layers(&mut tape.activations, samples, |layer| layout.width(layer));
+        let work = activations.into_par_iter().zip(of_end.par_chunks_exact_mut(hidden));
+        work.enumerate().for_each(|(sample, (activations, end))| {
+            InstructionSet::Detect.dispatch(Follow {
+                problem: &self.problem,
+                phi,
+                coupling: &tape.coupling,
+                initial: &of_initial[sample * hidden % of_initial.len()..][..hidden],
+                noise: of_noise.chunks_exact(hidden).skip(sample).step_by(samples).collect(),
+                activations,
+                end,
+            });
+        });
+        if let Some(seen) = outputs.seen {
+            seen.copy_from_slice(&of_end);
+        }
+        let groups = groups(samples);
+        let weights = deal(outputs.stages, &groups, samples, moving);
+        let ends = deal(outputs.end, &groups, samples, moving);
         let divergences = deal(outputs.kl, &groups, samples, 1);
-        let call = self.call(phi, &tape.input, &tape.output);
-        let outputs = weights.into_iter().zip(ends).zip(divergences).zip(activations);
-        let work: Vec<_> = groups.iter().zip(outputs).collect();
-        work.into_par_iter().with_max_len(1).for_each(|(group, (((mut weights, end), mut kl), activations))| {
+        let last = &tape.activations[layout.hidden_layers() - 1];
+        let work: Vec<_> = groups.into_iter().zip(weights).zip(ends).zip(divergences).collect();
+        work.into_par_iter().with_max_len(1).for_each(|(((group, mut weights), end), mut kl)| {
+            for (sample, row) in group.clone().zip(weights[0].chunks_exact_mut(moving)) {
+                row.copy_from_slice(&initial[sample * moving % initial.len()..][..moving]);
+            }
             weights.extend(end);
-            let noise: Vec<_> = noise.chunks_exact(row).map(|noise| &noise[columns(group, layout.moving())]).collect();
-            let outputs = Group { weights, activations, kl: kl.swap_remove(0) };
-            for_group!(group.len(), call.forward(initial, &noise, outputs));
+            let noise = noise.chunks_exact(row).map(|noise| &noise[columns(&group, moving)]).collect();
+            let hidden: Vec<_> =
+                last.chunks_exact(samples * output.rows).map(|r| &r[columns(&group, output.rows)]).collect();
+            let kl = kl.swap_remove(0);
+            match group.len() {
+                1 => self.carry::<1, 8>(output, &hidden, noise, weights, kl),
+                2 => self.carry::<2, 4>(output, &hidden, noise, weights, kl),
+                3 => self.carry::<3, 4>(output, &hidden, noise, weights, kl),
+                4 => self.carry::<4, 3>(output, &hidden, noise, weights, kl),
+                _ => self.carry::<5, 2>(output, &hidden, noise, weights, kl),
+            }
         });
         Ok(tape)
     }
 
+    /// Carries `N` samples, in tiles of `W` vectors, given the last hidden layer and ones `[N][inputs + 1]` of every evaluation.
+    fn carry<const N: usize, const W: usize>(
+        &self,
+        output: Matrix<'_, E>,
+        hidden: &[&[E]],
+        noise: Vec<&[E]>,
+        weights: Vec<&mut [E]>,
+        kl: &mut [E],
+    ) {
+        let mut coefficients = Vec::with_capacity(hidden.len() * output.rows * N);
+        for hidden in hidden {
+            let hidden: [&[E]; N] = rows(hidden, 0..output.rows);
+            (0..output.rows).for_each(|row| coefficients.extend(hidden.map(|values| values[row])));
+        }
+        let mut work: Vec<_> = pieces(self.problem.moving()).map(|columns| (columns, Vec::new())).collect();
+        for weights in weights {
+            work.iter_mut().zip(cut::<E, N>(weights, PIECE)).for_each(|((_, piece), weights)| piece.push(weights));
+        }
+        let parts = for_each_piece(work, |(columns, weights)| {
+            InstructionSet::Detect.dispatch(Columns::<E, N, W> {
+                problem: &self.problem,
+                output: output.columns_from(columns.start),
+                hidden: &coefficients,
+                noise: noise.iter().map(|noise| rows(noise, columns.clone())).collect(),
+                weights,
+            })
+        });
+        for (sample, kl) in kl.iter_mut().enumerate() {
+            *kl = E::from_f64(parts.iter().map(|part| part[sample]).sum());
+        }
+    }
+
     /// Given the gradients of a scalar with respect to what came out, those with respect to what went in: of the discrete solve.
-    /// `phi` must be that of the recording, and `stages` what it wrote.
+    /// `inputs` must be those of the recording, and `stages` what it wrote.
     ///
     /// # Errors
     /// If a slice has the wrong length.
     pub fn backward(
         &self,
-        phi: &[E],
+        inputs: &WeightPathInputs<'_, E>,
         stages: &[E],
         tape: WeightPathTape<E>,
         output_gradients: &WeightPathOutputGradients<'_, E>,
         gradients: WeightPathGradients<'_, E>,
     ) -> Result<(), Error> {
-        let (layout, samples) = (&self.problem.layout, tape.samples);
-        let (moving, evaluations) = (layout.moving(), self.problem.evaluations());
+        let (problem, layout, samples) = (&self.problem, &self.problem.layout, tape.samples);
+        let WeightPathInputs { initial, phi, noise, .. } = *inputs;
+        let (moving, evaluations, stride) = (layout.moving(), problem.evaluations(), padded(layout.moving()));
         let row = samples * moving;
-        check_length("phi", layout.parameters(), phi.len())?;
+        check_length("the samples", samples, inputs.samples)?;
+        self.check(inputs)?;
         check_length("the weights at the stages", evaluations * row, stages.len())?;
         check_length("the gradient of the stages", evaluations * row, output_gradients.stages.len())?;
         check_length("the gradient of the final weights", row, output_gradients.end.len())?;
         check_length("the gradient of the KL divergence", samples, output_gradients.kl.len())?;
         check_length("the gradient of the initial weights", moving, gradients.initial.len())?;
         check_length("the gradient of phi", layout.parameters(), gradients.phi.len())?;
-        let groups = groups(samples);
-        let call = self.call(phi, &tape.input, &tape.output);
-        let mut adjoints: Vec<_> = groups
-            .iter()
-            .map(|group| Adjoint {
-                weights: vec![E::ZERO; group.len() * moving],
-                direct: output_gradients.end[columns(group, moving)].to_vec(),
-                first: Vec::new(),
-            })
-            .collect();
-        let mut layers = self.layer_gradients(samples);
-        let window = layers.output.len() / row;
-        gradients.phi.fill(E::ZERO);
-        for end in (1..=evaluations).rev().step_by(window) {
-            let range = end.saturating_sub(window)..end;
-            let outputs = deal(&mut layers.output[..range.len() * row], &groups, samples, moving);
-            let mut hidden: Vec<Vec<_>> = groups.iter().map(|_| Vec::new()).collect();
-            for (layer, buffer) in layers.hidden.iter_mut().enumerate() {
-                let size = layout.outputs(layer);
-                let dealt = deal(&mut buffer[columns(&range, samples * size)], &groups, samples, size);
-                hidden.iter_mut().zip(dealt).for_each(|(group, rows)| group.push(rows));
-            }
-            let work: Vec<_> = groups.iter().zip(&mut adjoints).zip(outputs).zip(hidden).collect();
-            work.into_par_iter().with_max_len(1).for_each(|(((group, adjoint), mut outputs), mut hidden)| {
-                for index in range.clone().rev() {
-                    let rows = index * samples + group.start..index * samples + group.end;
-                    let place = columns(&rows, moving);
-                    let kept = tape.activations.iter().enumerate();
-                    let activations = kept.map(|(layer, kept)| &kept[columns(&rows, layout.width(layer))]).collect();
-                    let evaluation = Evaluation {
-                        index,
-                        weights: &stages[place.clone()],
-                        weights_gradient: &output_gradients.stages[place],
-                        kl_gradient: &output_gradients.kl[group.clone()],
-                        activations,
-                        output_gradient: outputs.pop().expect("one for each evaluation"),
-                        hidden_gradients: hidden.iter_mut().filter_map(Vec::pop).collect(),
-                    };
-                    for_group!(group.len(), call.back(adjoint, evaluation));
-                }
-                if range.start == 0 {
-                    for_group!(group.len(), call.finish(adjoint));
-                }
-            });
-            let rows = range.start * samples..range.end * samples;
-            let first = layers
-                .hidden
-                .first()
-                .map_or(&layers.output[..rows.len() * moving], |first| &first[columns(&rows, layout.outputs(0))]);
-            let weights = &stages[columns(&rows, moving)];
-            let add_first = |phi: &mut [E]| add_first_layer(&self.problem, weights, first, rows.start, samples, phi);
-            match layout.hidden_layers() {
-                0 => add_first(gradients.phi),
-                last => {
-                    let (before, of_last) = gradients.phi.split_at_mut(layout.weights(last).start);
-                    let activations = &tape.activations[last - 1][columns(&rows, layout.width(last - 1))];
-                    let add_last = || add_last_layer(layout, activations, &layers.output, of_last);
-                    rayon::join(|| add_first(before), add_last);
-                }
-            }
+
+        let output = Matrix::padded(&tape.output, stride);
+        let (first, inputs, width) = (layout.outputs(0), output.rows, output.rows + 1);
+        let counts = output_gradients.kl.iter().any(|&kl| kl != E::ZERO);
+        let shifted = counts && problem.form.shift() != 0.0;
+        let numbers = |wanted: bool, rows: usize, width: usize| vec![E::ZERO; if wanted { rows * width } else { 0 }];
+        let all = evaluations * samples;
+        let mut products = numbers(true, all + samples, inputs);
+        let (mut gram, mut of_weights) = (numbers(counts, inputs, inputs), numbers(shifted, all, inputs));
+        let (of_stages, of_end) = products.split_at_mut(all * inputs);
+        let mut wanted = vec![
+            Products { rows: Matrix::new(output_gradients.stages, moving), to: of_stages },
+            Products { rows: Matrix::new(output_gradients.end, moving), to: of_end },
+        ];
+        if counts {
+            wanted.push(Products { rows: output, to: &mut gram });
         }
-        for (layer, gradient) in layers.hidden.iter().enumerate().skip(1) {
-            add_inner_layer(layout, layer, &tape.activations[layer - 1], gradient, gradients.phi);
+        if shifted {
+            wanted.push(Products { rows: Matrix::new(stages, moving), to: &mut of_weights });
         }
-        gradients.initial.fill(E::ZERO);
-        for adjoint in adjoints {
-            adjoint.weights.chunks_exact(moving).for_each(|weights| add(weights, gradients.initial));
+        multiply(output, moving, wanted);
+
+        let mut coefficients = numbers(true, all + samples, width);
+        let mut divergence_coefficients = numbers(counts, all, width);
+        let mut noise_gradients = numbers(true, noise.len() / moving, first);
+        let mut initial_gradients = numbers(true, samples, first);
+        let mut hidden_gradients: Vec<_> =
+            (0..layout.hidden_layers()).map(|layer| Buffer::new(all * layout.outputs(layer))).collect();
+        let coupling = transpose(&tape.coupling, first);
+        let each: Vec<_> = (0..samples).map(|sample| sample..sample + 1).collect();
+        let of_samples = deal_layers(&mut hidden_gradients, samples, |layer| layout.outputs(layer))
+            .into_iter()
+            .zip(deal(&mut coefficients, &each, samples, width))
+            .zip(deal(&mut divergence_coefficients, &each, samples, width))
+            .zip(deal(&mut noise_gradients, &each, samples, first))
+            .zip(initial_gradients.chunks_exact_mut(first))
+            .collect::<Vec<_>>();
+        of_samples.into_par_iter().enumerate().for_each(
+            |(sample, ((((hidden_gradients, coefficients), of_divergence), noise_gradients), initial_gradient))| {
+                let kept = tape.activations.iter().enumerate();
+                let divergence = counts.then(|| Divergence {
+                    gradient: output_gradients.kl[sample].to_f64(),
+                    gram: &gram,
+                    products: of_sample(&of_weights, inputs, sample, samples),
+                    coefficients: of_divergence,
+                });
+                InstructionSet::Detect.dispatch(GoBack {
+                    problem,
+                    phi,
+                    coupling: &coupling,
+                    activations: kept
+                        .map(|(layer, kept)| of_sample(kept, layout.width(layer), sample, samples))
+                        .collect(),
+                    products: of_sample(&products, inputs, sample, samples),
+                    divergence,
+                    coefficients,
+                    hidden_gradients,
+                    noise_gradients,
+                    initial_gradient,
+                });
+            },
+        );
+
+        // What the first layer's gradients and the coefficients have in common.
+        let common = contract(&hidden_gradients[0], &coefficients[..all * width], [first, width]);
+        let transposed = transpose(&common, width);
+        let mut initial_coefficients = initial_gradients;
+        if initial.len() == moving {
+            let sum = |output: usize| {
+                let mut sum = E::ZERO;
+                initial_coefficients[output..].iter().step_by(first).for_each(|&gradient| sum += gradient);
+                sum
+            };
+            initial_coefficients = (0..first).map(sum).collect();
+        }
+        let (of_stages, of_end) = coefficients.split_at(all * width);
+        let first_terms = [
+            Terms { coefficients: &noise_gradients, x: noise, stride: moving },
+            Terms { coefficients: &initial_coefficients, x: initial, stride: moving },
+            Terms { coefficients: &transposed[..inputs * first], x: &tape.output, stride },
+        ];
+        let mut last_terms = vec![
+            Terms { coefficients: of_stages, x: output_gradients.stages, stride: moving },
+            Terms { coefficients: of_end, x: output_gradients.end, stride: moving },
+            Terms { coefficients: &common, x: &tape.input, stride },
+        ];
+        let last = layout.hidden_layers();
+        let of_network = if counts {
+            contract(&tape.activations[last - 1], &divergence_coefficients, [inputs, width])
+        } else {
+            Vec::new()
+        };
+        last_terms.push(Terms { coefficients: &of_network, x: &tape.output, stride });
+        if shifted {
+            let shift = E::from_f64(problem.form.shift());
+            divergence_coefficients.iter_mut().for_each(|coefficient| *coefficient *= shift);
+            last_terms.push(Terms { coefficients: &divergence_coefficients, x: stages, stride: moving });
+        }
+        let (before, of_last) = gradients.phi.split_at_mut(layout.weights(last).start);
+        rayon::join(
+            || put_first_layer(problem, &first_terms, &hidden_gradients[0], samples, before),
+            || put_last_layer(layout, &last_terms, of_last, gradients.initial),
+        );
+        for (layer, gradient) in hidden_gradients.iter().enumerate().skip(1) {
+            put_inner_layer(layout, layer, &tape.activations[layer - 1], gradient, gradients.phi);
         }
         lock(&self.tapes).push(tape);
-        lock(&self.gradients).push(layers);
         Ok(())
+    }
+
+    fn check(&self, inputs: &WeightPathInputs<'_, E>) -> Result<(), Error> {
+        let WeightPathInputs { samples, initial, seen, phi, noise } = *inputs;
+        let moving = self.problem.moving();
+        let initial_rows = if initial.len() == samples * moving { samples } else { 1 };
+        check_length("the initial weights", initial_rows * moving, initial.len())?;
+        if let Some(seen) = seen {
+            check_length("what is seen of the initial weights", samples * self.problem.seen(), seen.len())?;
+        }
+        check_length("phi", self.problem.parameters(), phi.len())?;
+        let rows = self.problem.steps() * self.problem.method.increments() * samples;
+        check_length("the noise", rows * moving, noise.len())
     }
 
     /// A tape to write on, from the pool if it has one: fresh memory costs a page fault every 4 KiB.
@@ -291,35 +388,42 @@ impl<E: Element> WeightPathSolver<E> {
         }
         let layout = &self.problem.layout;
         let rows = self.problem.evaluations() * samples;
-        let activations = (0..layout.kept_layers()).map(|layer| Buffer::new(rows * layout.width(layer))).collect();
-        let whole = layout.moving().next_multiple_of(BLOCK);
-        let input = Buffer::new(if layout.outputs(0) < PACKED { 0 } else { layout.outputs(0) * whole });
-        WeightPathTape { samples, activations, input, output: Buffer::new(output_rows(layout) * whole) }
-    }
-
-    fn call<'a>(&'a self, phi: &'a [E], input: &'a [E], output: &'a [E]) -> Call<'a, E> {
-        let layout = &self.problem.layout;
-        let rows = layout.outputs(0);
-        let input = if rows < PACKED {
-            let elements = &phi[layout.weights(0)][layout.time_inputs()..];
-            Matrix { elements, stride: layout.inputs(0), rows, blocks: false }
-        } else {
-            Matrix::blocks(input, rows)
-        };
-        Call { problem: &self.problem, phi, input, output: Matrix::blocks(output, output_rows(layout)) }
-    }
-
-    fn layer_gradients(&self, samples: usize) -> LayerGradients<E> {
-        let layout = &self.problem.layout;
-        let (evaluations, row) = (self.problem.evaluations(), samples * layout.moving());
-        let length = (GRADIENT_MEMORY / size_of::<E>() / row).clamp(1, evaluations) * row;
-        let mut pool = lock(&self.gradients);
-        if let Some(index) = pool.iter().position(|gradients| gradients.samples == samples) {
-            return pool.swap_remove(index);
+        let activations = (0..layout.hidden_layers()).map(|layer| Buffer::new(rows * layout.width(layer))).collect();
+        let (stride, first, last) = (padded(layout.moving()), layout.outputs(0), layout.inputs(layout.hidden_layers()));
+        WeightPathTape {
+            samples,
+            activations,
+            input: Buffer::new(first * stride),
+            output: Buffer::new((last + 1) * stride),
+            coupling: vec![E::ZERO; (last + 1) * first],
         }
-        let size = |layer| evaluations * samples * layout.outputs(layer);
-        let hidden = (0..layout.hidden_layers()).map(|layer| Buffer::new(size(layer))).collect();
-        LayerGradients { samples, output: Buffer::new(length), hidden }
+    }
+
+    /// The first layer's weights, and the last layer's, transposed, with its biases, in rows that start on cache lines. The zeros behind
+    /// them were there before.
+    fn pack(&self, phi: &[E], tape: &mut WeightPathTape<E>) {
+        let (layout, stride) = (&self.problem.layout, padded(self.problem.moving()));
+        let (moving, last) = (layout.moving(), layout.hidden_layers());
+        let from = phi[layout.weights(0)].par_chunks_exact(layout.inputs(0));
+        let pack_input = || {
+            tape.input.par_chunks_exact_mut(stride).zip(from).with_min_len(TRANSPOSED_ROWS).for_each(|(to, from)| {
+                to[..moving].copy_from_slice(&from[layout.time_inputs()..]);
+            });
+        };
+        let (weights, inputs) = (&phi[layout.weights(last)], layout.inputs(last));
+        let transpose_output = || {
+            let (to, biases) = tape.output.split_at_mut(inputs * stride);
+            biases[..moving].copy_from_slice(&phi[layout.biases(last)]);
+            to.par_chunks_mut(TRANSPOSED_ROWS * stride).enumerate().for_each(|(index, to)| {
+                for (part, from) in weights.chunks(inputs * TRANSPOSED).enumerate() {
+                    for (row, to) in to.chunks_exact_mut(stride).enumerate() {
+                        let from = from[index * TRANSPOSED_ROWS + row..].iter().step_by(inputs);
+                        to[part * TRANSPOSED..].iter_mut().zip(from).for_each(|(to, &from)| *to = from);
+                    }
+                }
+            });
+        };
+        rayon::join(pack_input, transpose_output);
     }
 }
 
@@ -328,33 +432,27 @@ fn columns(rows: &Range<usize>, width: usize) -> Range<usize> {
     rows.start * width..rows.end * width
 }
 
-/// Rows of the transposed last layer.
-fn output_rows(layout: &Layout) -> usize {
-    if layout.hidden_layers() == 0 { 0 } else { layout.inputs(layout.hidden_layers()) }
+/// The rows of a sample in `[…][S][width]`.
+fn of_sample<E>(rows: &[E], width: usize, sample: usize, samples: usize) -> Vec<&[E]> {
+    rows.chunks_exact(width).skip(sample).step_by(samples).collect()
 }
 
-/// The first layer's weights of the moving weights, block after block.
-fn pack_input<E: Element>(layout: &Layout, phi: &[E], to: &mut [E]) {
-    let from = &phi[layout.weights(0)];
-    for (block, to) in to.chunks_exact_mut(layout.outputs(0) * BLOCK).enumerate() {
-        for (from, to) in from.chunks_exact(layout.inputs(0)).zip(to.chunks_exact_mut(BLOCK)) {
-            let from = &from[layout.time_inputs() + block * BLOCK..];
-            to.iter_mut().zip(from).for_each(|(to, &from)| *to = from);
-        }
+/// For each layer `[evaluation][S][width]` as, for each sample, layer and evaluation, its row.
+fn deal_layers<E: Element>(
+    layers: &mut [Buffer<E>],
+    samples: usize,
+    width: impl Fn(usize) -> usize,
+) -> Vec<Vec<Vec<&mut [E]>>> {
+    let each: Vec<_> = (0..samples).map(|sample| sample..sample + 1).collect();
+    let mut dealt: Vec<Vec<_>> = each.iter().map(|_| Vec::new()).collect();
+    for (layer, rows) in layers.iter_mut().enumerate() {
+        let rows = deal(rows, &each, samples, width(layer));
+        dealt.iter_mut().zip(rows).for_each(|(sample, rows)| sample.push(rows));
     }
+    dealt
 }
 
-/// The last layer's weights, transposed, block after block.
-fn transpose_output<E: Element>(layout: &Layout, phi: &[E], to: &mut [E]) {
-    let rows = output_rows(layout);
-    let from = &phi[layout.weights(layout.hidden_layers())];
-    let block = (rows * BLOCK).max(1);
-    for (to, from) in to.chunks_exact_mut(block).zip(from.chunks(block)) {
-        for (part, from) in from.chunks(rows * TRANSPOSED).enumerate() {
-            for (row, to) in to.chunks_exact_mut(BLOCK).enumerate() {
-                let (to, from) = (&mut to[part * TRANSPOSED..], from[row..].iter().step_by(rows));
-                to.iter_mut().zip(from).for_each(|(to, &from)| *to = from);
-            }
-        }
-    }
+/// `[…][width]` as `[width][…]`.
+fn transpose<E: Element>(rows: &[E], width: usize) -> Vec<E> {
+    (0..width).flat_map(|column| rows[column..].iter().step_by(width).copied()).collect()
 }

@@ -77,6 +77,7 @@ impl Search<'_> {
             at: Point {
                 state: state.iter().flat_map(|c| vector::<E, 3>(c.clone())).collect(),
                 weights: w0.repeat(samples),
+                seen: None,
                 kl: vec![0.0; samples],
             },
             grid: vec![self.solver.t0],
@@ -104,6 +105,8 @@ struct Point<E> {
     state: Vec<E>,
     /// `[sample][M]`
     weights: Vec<E>,
+    /// What the network sees of them, if they are where a step ended.
+    seen: Option<Vec<E>>,
     kl: Vec<f64>,
 }
 
@@ -136,31 +139,24 @@ struct KernelStepper<'a, E: Real> {
 }
 
 impl<E: Real> KernelStepper<'_, E> {
-    /// The weights of every evaluation, `[evaluation][sample][M]`, those at the end, and the KL divergence.
-    fn weights(&self, method: Method, grid: &[f64], noise: &[f64]) -> (Vec<E>, Vec<E>, Vec<f64>) {
+    /// The weights of every evaluation, `[evaluation][sample][M]`, those at the end, what the network sees of these, and the KL divergence.
+    fn weights(&self, method: Method, grid: &[f64], noise: &[f64]) -> (Vec<E>, Vec<E>, Vec<E>, Vec<f64>) {
         let problem = (self.search.weights)(method, grid.to_vec());
-        let (evaluations, moving) = (problem.evaluations(), problem.moving());
+        let (evaluations, moving, sees) = (problem.evaluations(), problem.moving(), problem.seen());
         let solver = WeightPathSolver::<E>::new(problem);
         let row = self.samples * moving;
-        let (mut all, mut ends, mut kl) =
-            (vec![E::default(); evaluations * row], Vec::with_capacity(row), self.at.kl.clone());
+        let noise: Vec<E> = noise.iter().map(|&v| E::from_f64(v)).collect();
+        let (mut all, mut ends) = (vec![E::default(); evaluations * row], vec![E::default(); row]);
+        let (mut divergence, mut seen) = (vec![E::default(); self.samples], vec![E::default(); self.samples * sees]);
+        let outputs =
+            WeightPathOutputs { stages: &mut all, end: &mut ends, kl: &mut divergence, seen: Some(&mut seen) };
         // Every sample has weights of its own at the start.
-        for (sample, initial) in self.at.weights.chunks_exact(moving).enumerate() {
-            let of_row =
-                |all: &[f64]| all[sample * moving..][..moving].iter().map(|&v| E::from_f64(v)).collect::<Vec<E>>();
-            let noise: Vec<E> = noise.chunks_exact(row).flat_map(of_row).collect();
-            let mut stages = vec![E::default(); evaluations * moving];
-            let (mut end, mut divergence) = (vec![E::default(); moving], [E::default()]);
-            let outputs = WeightPathOutputs { stages: &mut stages, end: &mut end, kl: &mut divergence };
-            let inputs = WeightPathInputs { samples: 1, initial, phi: &self.phi, noise: &noise };
-            solver.forward(&inputs, outputs).expect(FITS);
-            for (evaluation, stage) in stages.chunks_exact(moving).enumerate() {
-                all[evaluation * row + sample * moving..][..moving].copy_from_slice(stage);
-            }
-            ends.extend(end);
-            kl[sample] += divergence[0].to_f64();
-        }
-        (all, ends, kl)
+        let Point { weights, seen: start, .. } = &self.at;
+        let (samples, start) = (self.samples, start.as_deref());
+        let inputs = WeightPathInputs { samples, initial: weights, seen: start, phi: &self.phi, noise: &noise };
+        solver.forward(&inputs, outputs).expect(FITS);
+        let kl = self.at.kl.iter().zip(divergence).map(|(kl, divergence)| kl + divergence.to_f64()).collect();
+        (all, ends, seen, kl)
     }
 }
 
@@ -171,7 +167,7 @@ impl<E: Real> Stepper for KernelStepper<'_, E> {
         let times = if doubling { vec![0.5 * (t + end), end] } else { vec![end] };
         let grid = [&[t], &times[..]].concat();
         let increments = (self.noise)(&grid);
-        let (mut weights, ends, kl) = self.weights(method, &grid, &increments);
+        let (mut weights, ends, seen, kl) = self.weights(method, &grid, &increments);
         let row = ends.len();
         let (companion, factor) = if doubling { (Companion::FullStep, 1.0) } else { (Companion::Euler, EULER_FACTOR) };
         let rows = method.tableau().increments();
@@ -182,7 +178,7 @@ impl<E: Real> Stepper for KernelStepper<'_, E> {
             (0..row).map(|i| increments.iter().skip((rows - 1) * row + i).step_by(rows * row).sum()).collect()
         };
         let other_method = if doubling { method } else { Method::Euler };
-        let (other_weights, other_ends, other_kl) = self.weights(other_method, &[t, end], &total);
+        let (other_weights, other_ends, _, other_kl) = self.weights(other_method, &[t, end], &total);
         if doubling {
             weights.extend_from_slice(&other_weights[row..]);
         }
@@ -206,10 +202,14 @@ impl<E: Real> Stepper for KernelStepper<'_, E> {
         distance.weights.add(squares(&other_ends, &ends, atol, rtol));
         distance.kl.add(squares(&other_kl, &kl, atol, rtol));
         let error = factor * distance.norm(norm);
-        let end_point = Point { state, weights: ends, kl };
+        let end_point = Point { state, weights: ends, seen: Some(seen), kl };
         if !error.is_finite() {
-            let component =
-                not_finite(&end_point).or(not_finite(&Point { state: other, weights: other_ends, kl: other_kl }));
+            let component = not_finite(&end_point).or(not_finite(&Point {
+                state: other,
+                weights: other_ends,
+                seen: None,
+                kl: other_kl,
+            }));
             return Err(SolveError::NotFinite { t: end, component: component.unwrap_or(Component::Activations) });
         }
         self.attempted = Some(Taken { end: end_point, times, increments, tape });

@@ -150,6 +150,16 @@ impl<E: Real + Remembers<WeightPathSolver<E>>> Recording<E> {
         Shape::new([self.solver.problem().evaluations() + 2, samples, moving])
     }
 
+    fn inputs(&self) -> WeightPathInputs<'_, E> {
+        WeightPathInputs {
+            samples: self.noise.shape()[1],
+            initial: numbers(&self.w0),
+            seen: None,
+            phi: numbers(&self.phi),
+            noise: numbers(&self.noise),
+        }
+    }
+
     /// Sets all numbers of the packed result.
     fn write<T>(
         &self,
@@ -161,13 +171,7 @@ impl<E: Real + Remembers<WeightPathSolver<E>>> Recording<E> {
         let (stages, rest) = packed.split_at_mut(evaluations * row);
         let (end, last) = rest.split_at_mut(row);
         let mut kl = vec![E::default(); samples];
-        let inputs = WeightPathInputs {
-            samples,
-            initial: numbers(&self.w0),
-            phi: numbers(&self.phi),
-            noise: numbers(&self.noise),
-        };
-        let solved = solve(&inputs, WeightPathOutputs { stages, end, kl: &mut kl });
+        let solved = solve(&self.inputs(), WeightPathOutputs { stages, end, kl: &mut kl, seen: None });
         last.fill(E::default());
         for (place, kl) in last.chunks_exact_mut(moving).zip(kl) {
             place[0] = kl;
@@ -200,7 +204,7 @@ impl<E: Real + Remembers<WeightPathSolver<E>>> Backward<Flex, 2> for WeightPathB
         recording
             .solver
             .backward(
-                numbers(&recording.phi),
+                &recording.inputs(),
                 &numbers::<E>(&packed)[..evaluations * row],
                 tape,
                 &WeightPathOutputGradients { stages, end, kl: &kl },
