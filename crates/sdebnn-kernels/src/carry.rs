@@ -14,9 +14,9 @@ use crate::{
     dynamics::{DriftOutput, Field, FieldAdjoint, Injection, recalls, remembers},
     element::Element,
     elementwise::{Accumulate, Add, Axpy, Settle},
+    far_memory::{StreamCopy, settle},
     network::{FoldedWeights, Network, StageWeights, Workspace},
     problem::{Dynamics, Problem},
-    stream::{StreamCopy, settle},
     tape::{Slots, TapePlan},
 };
 
@@ -294,6 +294,9 @@ pub(crate) fn carry_back<E: Element, S: Simd>(simd: S, tile: CarryBack<'_, '_, E
             let whole = before * stages + evaluation;
             let factor = call.factor(whole);
             let (drift, kept) = plan.evaluation(tape, evaluation);
+            if evaluation > 0 {
+                plan.foresee(tape, evaluation - 1);
+            }
 
             // Evaluation n - 1, if n is odd, is the first stage of this step or (one stage) of the step before.
             if recalls(dynamics, whole) {

@@ -6,8 +6,8 @@ use pulp::{Simd, WithSimd};
 use crate::{
     activation::{self, Activation, Function, WithFunction},
     element::Element,
+    far_memory::stream,
     geometry::{Geometry, Run},
-    stream::stream,
 };
 
 /// Where the weight of (output channel, input channel, tap) lies in a flat slice.

@@ -59,6 +59,7 @@ mod elementwise;
 mod error;
 #[cfg(target_arch = "x86_64")]
 mod exp2_table;
+mod far_memory;
 mod filter;
 mod geometry;
 mod instructions;
@@ -72,7 +73,6 @@ mod settings;
 mod single_layer;
 mod solver;
 mod squash;
-mod stream;
 mod tape;
 mod tiling;
 mod transpose;

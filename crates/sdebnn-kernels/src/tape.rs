@@ -5,6 +5,7 @@ use std::ops::Range;
 use crate::{
     buffer::Buffer,
     element::Element,
+    far_memory::{SECOND, prefetch},
     network::{FoldedWeights, Network},
 };
 
@@ -33,6 +34,9 @@ pub(crate) struct TapePlan {
 
 /// Bytes of tapes that caches may hold until the backward pass reads them.
 const NEAR: usize = 16 << 20;
+
+/// Most bytes of an evaluation that are asked for while the one after it is computed.
+const FORESEEN: usize = 128 << 10;
 
 impl TapePlan {
     /// Keeps as much as fits `budget` bytes for all of `tiles` tiles.
@@ -93,6 +97,15 @@ impl TapePlan {
     /// Drift of an evaluation.
     pub(crate) fn drift<'a, E>(&self, tape: &'a [E], evaluation: usize) -> &'a [E] {
         &tape[self.starts[evaluation]..][..self.drift]
+    }
+
+    /// Asks for what is kept of an evaluation, if it is neither near nor more than the caches hold.
+    pub(crate) fn foresee<E>(&self, tape: &[E], evaluation: usize) {
+        let start = self.starts[evaluation];
+        let length = self.starts.get(evaluation + 1).unwrap_or(&self.length) - start;
+        if self.far && length * size_of::<E>() <= FORESEEN {
+            prefetch::<SECOND, _>(tape, start, length);
+        }
     }
 
     /// Drift and hidden layers of an evaluation.

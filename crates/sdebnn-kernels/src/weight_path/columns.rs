@@ -10,8 +10,8 @@ use rayon::prelude::*;
 
 use super::{hidden::add, layout::GROUP};
 use crate::{
-    buffer::CACHE_LINE,
     element::{Element, MOST_LANES},
+    far_memory::{NEAREST, prefetch},
     instructions::InstructionSet,
 };
 
@@ -113,20 +113,8 @@ pub(super) fn foresee<E: Element, S: Simd, const N: usize, const V: usize>(rows:
     let length = V * E::lanes::<S>();
     if N > 1 {
         for row in rows {
-            prefetch(row.as_ref(), at + AHEAD * length, length);
+            prefetch::<NEAREST, _>(row.as_ref(), at + AHEAD * length, length);
         }
-    }
-}
-
-/// Asks for `length` numbers of a row from `at` on, which may lie beyond its end.
-#[inline(always)]
-pub(super) fn prefetch<E>(row: &[E], at: usize, length: usize) {
-    #[cfg(target_arch = "x86_64")]
-    for line in 0..(length * size_of::<E>()).div_ceil(CACHE_LINE) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let line = row.as_ptr().wrapping_add(at).wrapping_byte_add(line * CACHE_LINE);
-        // SAFETY: a prefetch reads nothing that the program could see and never fails, so any address will do.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) };
     }
 }
 

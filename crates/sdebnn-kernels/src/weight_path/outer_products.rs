@@ -4,8 +4,10 @@ use std::ops::Range;
 
 use pulp::{Scalar, Simd, WithSimd};
 
-use super::columns::prefetch;
-use crate::element::Element;
+use crate::{
+    element::Element,
+    far_memory::{NEAREST, prefetch},
+};
 
 /// Rows summed before the next tile of rows: the columns of a tile stay in the first-level cache.
 const ROWS: usize = 64;
@@ -90,7 +92,7 @@ impl<E: Element, F: FnMut(usize, &[&[E]])> OuterProducts<'_, E, F> {
                 if width >= FORESEEN {
                     for row in first * ROWS / width..(first + together).min(width) * ROWS / width {
                         // One more, because rows do not begin with cache lines.
-                        prefetch(x, next + row * stride, length + 1);
+                        prefetch::<NEAREST, _>(x, next + row * stride, length + 1);
                     }
                 }
                 let rows = (coefficients, x_rows, stride);

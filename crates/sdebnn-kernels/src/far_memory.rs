@@ -1,10 +1,10 @@
-//! Vectors written past the caches.
+//! Memory beyond the caches: written past them, and asked for in time.
 
 use pulp::{Simd, WithSimd};
 
-use crate::element::Element;
 #[cfg(target_arch = "x86_64")]
 use crate::instructions::same;
+use crate::{buffer::CACHE_LINE, element::Element};
 
 /// `to = value`. If `far` and with AVX-512, where a vector is a cache line, memory is written without being read first, and the caches keep
 /// what they have: for what nobody reads soon. See [`settle`].
@@ -53,5 +53,23 @@ pub(crate) fn settle() {
     // SAFETY: every processor of this kind has the instruction.
     unsafe {
         std::arch::x86_64::_mm_sfence();
+    }
+}
+
+/// To bring memory to the nearest cache.
+pub(crate) const NEAREST: i32 = 3;
+
+/// To bring memory to the second cache, and leave the nearest one to what is computed.
+pub(crate) const SECOND: i32 = 2;
+
+/// Asks for `length` numbers of a row from `at` on, which may lie beyond its end.
+#[inline(always)]
+pub(crate) fn prefetch<const CACHE: i32, E>(row: &[E], at: usize, length: usize) {
+    #[cfg(target_arch = "x86_64")]
+    for line in 0..(length * size_of::<E>()).div_ceil(CACHE_LINE) {
+        use std::arch::x86_64::_mm_prefetch;
+        let line = row.as_ptr().wrapping_add(at).wrapping_byte_add(line * CACHE_LINE);
+        // SAFETY: a prefetch reads nothing that the program could see and never fails, so any address will do.
+        unsafe { _mm_prefetch::<CACHE>(line.cast()) };
     }
 }
