@@ -136,6 +136,17 @@ fn transposed_convolutions_from_a_single_pixel_on() {
 }
 
 #[test]
+fn rows_of_more_pixels_than_are_computed_together() {
+    for channels in [3, 9] {
+        check_all(LayerKind::Convolution { stride: 1, pad: 1 }, [2, 2, 27], channels);
+        check_all(LayerKind::Convolution { stride: 1, pad: 0 }, [2, 3, 28], channels);
+        check_all(LayerKind::Convolution { stride: 2, pad: 1 }, [2, 4, 30], channels);
+        check_all(LayerKind::TransposedConvolution, [2, 2, 9], channels);
+        check_all(LayerKind::TransposedConvolution, [2, 3, 10], channels);
+    }
+}
+
+#[test]
 fn dense_layers() {
     for time in [TimeInput::None, TimeInput::Concat, TimeInput::Squash] {
         for (shape, channels) in [([1, 1, 1], 1), ([3, 1, 7], 8), ([24, 1, 8], 24), ([35, 1, 3], 9), ([5, 1, 33], 40)] {

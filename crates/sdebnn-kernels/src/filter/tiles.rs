@@ -1,0 +1,256 @@
+//! The kernel: tiles of neighbouring outputs, their sums in registers.
+#![expect(clippy::needless_range_loop, reason = "register tiles read best with their row and column as indices")]
+
+use pulp::{Simd, WithSimd};
+
+use super::{Filter, Kind, Part, TAPS, Tile, blocks};
+use crate::{
+    contraction::{Contraction, Finish, Weights, finish_pixels},
+    element::Element,
+};
+
+/// A layer or an input gradient, as a [`Filter`] computes it, then [`Finish`].
+pub(crate) struct Filtering<'a, E: Element, S: Simd> {
+    pub(crate) filter: &'a Filter,
+    pub(crate) channels: [usize; 2],
+    pub(crate) input: &'a [E::Vector<S>],
+    /// As [`Filter::pack`] leaves them.
+    pub(crate) weights: &'a [E],
+    /// For the pixels that are not in a tile.
+    pub(crate) rest_weights: &'a [E],
+    /// `[class][output channel]`, or empty for no bias.
+    pub(crate) bias: &'a [E],
+    pub(crate) output: &'a mut [E::Vector<S>],
+    pub(crate) finish: Finish<'a, E::Vector<S>>,
+    /// A pixel outside of the image: zeros for all input channels.
+    pub(crate) outside: &'a [E::Vector<S>],
+}
+
+impl<E: Element, S: Simd> Filtering<'_, E, S> {
+    /// Runs the kernel with the target features of `simd`.
+    pub(crate) fn run(mut self, simd: S) {
+        let (filter, [inputs, outputs]) = (self.filter, self.channels);
+        assert_eq!(self.input.len(), filter.rest.inputs * inputs, "input image");
+        assert_eq!(self.output.len(), filter.rest.outputs * outputs, "output image");
+        assert_eq!(self.weights.len(), outputs * inputs * TAPS * filter.kind.products(), "weights");
+        assert!(self.bias.is_empty() || self.bias.len() == filter.rest.classes.len() * outputs, "bias");
+        assert!(self.outside.len() >= inputs, "a pixel outside");
+        for part in &filter.parts {
+            simd.vectorize(Tiles::<E, S> {
+                simd,
+                filter,
+                part,
+                channels: self.channels,
+                input: self.input,
+                weights: self.weights,
+                bias: self.bias,
+                output: self.output,
+                outside: self.outside,
+            });
+            finish_pixels::<E, S>(simd, &part.pixels, outputs, self.output, &mut self.finish);
+        }
+        if filter.has_rest() {
+            Contraction::<E, S> {
+                geometry: &filter.rest,
+                channels: self.channels,
+                input: self.input,
+                weights: Weights::Packed(self.rest_weights),
+                bias: self.bias,
+                output: self.output,
+                finish: self.finish,
+            }
+            .run(simd);
+        }
+    }
+}
+
+/// Some tiles of a row.
+struct Tiles<'a, E: Element, S: Simd> {
+    simd: S,
+    filter: &'a Filter,
+    part: &'a Part,
+    channels: [usize; 2],
+    input: &'a [E::Vector<S>],
+    weights: &'a [E],
+    bias: &'a [E],
+    output: &'a mut [E::Vector<S>],
+    outside: &'a [E::Vector<S>],
+}
+
+impl<E: Element, S: Simd> WithSimd for Tiles<'_, E, S> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<T: Simd>(mut self, _: T) {
+        match self.filter.kind {
+            Kind::Same | Kind::Reversed => self.tiles::<Same, 4, 4, 4, 2>(),
+            Kind::Down => self.tiles::<Down, 5, 5, 3, 2>(),
+            Kind::Up => self.tiles::<Up<2>, 3, 5, 5, 4>(),
+            Kind::UpBefore => self.tiles::<Up<0>, 3, 5, 5, 4>(),
+        }
+    }
+}
+
+/// What a tile sees under one row of the kernel: that row's index, and the channels of each pixel.
+type Seen<'a, V, const I: usize> = (usize, [&'a [V]; I]);
+
+impl<E: Element, S: Simd> Tiles<'_, E, S> {
+    #[inline(always)]
+    fn tiles<F, const I: usize, const M: usize, const A: usize, const O: usize>(&mut self)
+    where
+        F: Form<I, M, A, O>,
+    {
+        let (filter, part, inputs) = (self.filter, self.part, self.channels[0]);
+        let rows = &filter.rows[part.row];
+        for tile in &filter.tiles[part.tiles.clone()] {
+            let mut seen = [(0, [&self.outside[..inputs]; I]); TAPS];
+            for ((to, pixels), &(ky, row)) in seen.iter_mut().zip(rows) {
+                *to = ky;
+                for (pixel, column) in pixels.iter_mut().zip(&tile.inputs) {
+                    if let Some(column) = column {
+                        *pixel = &self.input[(row * filter.widths[0] + column) * inputs..][..inputs];
+                    }
+                }
+            }
+            let seen = &seen[..rows.len()];
+            for block in blocks(self.channels[1], filter.kind.channels()) {
+                match block.len() {
+                    1 => self.block::<F, I, M, A, O, 1>(block.start, tile, seen),
+                    2 => self.block::<F, I, M, A, O, 2>(block.start, tile, seen),
+                    3 => self.block::<F, I, M, A, O, 3>(block.start, tile, seen),
+                    4 => self.block::<F, I, M, A, O, 4>(block.start, tile, seen),
+                    5 if A < 5 => self.block::<F, I, M, A, O, 5>(block.start, tile, seen),
+                    6 if A < 5 => self.block::<F, I, M, A, O, 6>(block.start, tile, seen),
+                    7 if A < 4 => self.block::<F, I, M, A, O, 7>(block.start, tile, seen),
+                    8 if A < 4 => self.block::<F, I, M, A, O, 8>(block.start, tile, seen),
+                    other => unreachable!("a block of {other} channels with {A} sums each"),
+                }
+            }
+        }
+    }
+
+    /// `Q` output channels of a tile from `first` on.
+    #[inline(always)]
+    fn block<F, const I: usize, const M: usize, const A: usize, const O: usize, const Q: usize>(
+        &mut self,
+        first: usize,
+        tile: &Tile,
+        seen: &[Seen<'_, E::Vector<S>, I>],
+    ) where
+        F: Form<I, M, A, O>,
+    {
+        let (filter, [inputs, outputs]) = (self.filter, self.channels);
+        let weights = &self.weights[first * TAPS * inputs * M..(first + Q) * TAPS * inputs * M];
+        let sums = self.sums::<F, I, M, A, O, Q>(weights, seen);
+        let mut ends = [[sums[0][0]; Q]; O];
+        for q in 0..Q {
+            let mut of_channel = [sums[0][q]; A];
+            for a in 0..A {
+                of_channel[a] = sums[a][q];
+            }
+            let outputs = F::outputs::<E, S>(self.simd, of_channel);
+            for o in 0..O {
+                ends[o][q] = outputs[o];
+            }
+        }
+        for (end, column) in ends.iter().zip(&tile.outputs) {
+            let Some(column) = column else { continue };
+            let pixel = self.part.row * filter.widths[1] + column;
+            let to = &mut self.output[pixel * outputs + first..][..Q];
+            if self.bias.is_empty() {
+                to.copy_from_slice(end);
+            } else {
+                let bias = &self.bias[filter.classes[pixel] * outputs + first..][..Q];
+                for q in 0..Q {
+                    to[q] = E::add(self.simd, end[q], E::splat(self.simd, bias[q]));
+                }
+            }
+        }
+    }
+
+    /// The sums of products of a tile over all rows of the kernel and input channels.
+    #[inline(always)]
+    fn sums<F, const I: usize, const M: usize, const A: usize, const O: usize, const Q: usize>(
+        &self,
+        weights: &[E],
+        seen: &[Seen<'_, E::Vector<S>, I>],
+    ) -> [[E::Vector<S>; Q]; A]
+    where
+        F: Form<I, M, A, O>,
+    {
+        let (simd, inputs) = (self.simd, self.channels[0]);
+        let mut sums = [[E::splat(simd, E::ZERO); Q]; A];
+        for &(ky, pixels) in seen {
+            let weights = &weights[ky * inputs * M * Q..][..inputs * M * Q];
+            for c in 0..inputs {
+                let mut x = [sums[0][0]; I];
+                for i in 0..I {
+                    // SAFETY: each pixel has `inputs` channels.
+                    x[i] = unsafe { *pixels[i].get_unchecked(c) };
+                }
+                let factors = F::factors::<E, S>(simd, x);
+                for m in 0..M {
+                    for q in 0..Q {
+                        // SAFETY: each channel has `M` times `Q` weights.
+                        let weight = unsafe { *weights.get_unchecked((c * M + m) * Q + q) };
+                        let sum = &mut sums[F::SUMS[m]][q];
+                        *sum = E::fma(simd, factors[m], E::splat(simd, weight), *sum);
+                    }
+                }
+            }
+        }
+        sums
+    }
+}
+
+/// A tile of `I` inputs and `O` outputs with `M` products that are added up to `A` sums.
+trait Form<const I: usize, const M: usize, const A: usize, const O: usize> {
+    /// The sum that each product is part of.
+    const SUMS: [usize; M];
+    /// What is multiplied with the weights.
+    fn factors<E: Element, S: Simd>(simd: S, x: [E::Vector<S>; I]) -> [E::Vector<S>; M];
+    /// The outputs from the sums.
+    fn outputs<E: Element, S: Simd>(simd: S, sums: [E::Vector<S>; A]) -> [E::Vector<S>; O];
+}
+
+struct Same;
+
+impl Form<4, 4, 4, 2> for Same {
+    const SUMS: [usize; 4] = [0, 1, 2, 3];
+    #[inline(always)]
+    fn factors<E: Element, S: Simd>(simd: S, [a, b, c, d]: [E::Vector<S>; 4]) -> [E::Vector<S>; 4] {
+        [E::sub(simd, a, c), E::add(simd, b, c), E::sub(simd, c, b), E::sub(simd, b, d)]
+    }
+    #[inline(always)]
+    fn outputs<E: Element, S: Simd>(simd: S, [a, b, c, d]: [E::Vector<S>; 4]) -> [E::Vector<S>; 2] {
+        [E::add(simd, a, E::add(simd, b, c)), E::sub(simd, E::sub(simd, b, c), d)]
+    }
+}
+
+struct Down;
+
+impl Form<5, 5, 3, 2> for Down {
+    const SUMS: [usize; 5] = [0, 0, 1, 2, 2];
+    #[inline(always)]
+    fn factors<E: Element, S: Simd>(simd: S, [a, b, c, d, e]: [E::Vector<S>; 5]) -> [E::Vector<S>; 5] {
+        [E::sub(simd, a, c), b, c, d, E::sub(simd, e, c)]
+    }
+    #[inline(always)]
+    fn outputs<E: Element, S: Simd>(simd: S, [a, b, c]: [E::Vector<S>; 3]) -> [E::Vector<S>; 2] {
+        [E::add(simd, a, b), E::add(simd, c, b)]
+    }
+}
+
+/// With the index of the input that the fourth output is made of.
+struct Up<const OTHER: usize>;
+
+impl<const OTHER: usize> Form<3, 5, 5, 4> for Up<OTHER> {
+    const SUMS: [usize; 5] = [0, 1, 2, 3, 4];
+    #[inline(always)]
+    fn factors<E: Element, S: Simd>(simd: S, x: [E::Vector<S>; 3]) -> [E::Vector<S>; 5] {
+        [E::sub(simd, x[0], x[1]), x[1], E::sub(simd, x[2], x[1]), x[1], x[OTHER]]
+    }
+    #[inline(always)]
+    fn outputs<E: Element, S: Simd>(simd: S, [a, b, c, d, e]: [E::Vector<S>; 5]) -> [E::Vector<S>; 4] {
+        [E::add(simd, a, b), E::add(simd, c, b), d, e]
+    }
+}
