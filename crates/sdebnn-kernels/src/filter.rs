@@ -27,7 +27,7 @@ use crate::{element::Element, geometry::Geometry};
 /// Taps of a row of the kernel.
 const TAPS: usize = 3;
 
-/// Pixels that go through [`Finish`] together, about: few enough to be in the nearest cache still.
+/// Pixels that are finished together, about: few enough to be in the nearest cache still.
 const FINISHED_TOGETHER: usize = 12;
 
 /// Bytes of the vectors of instruction sets with as many registers as this takes.

@@ -80,9 +80,10 @@ impl Layer {
         let strides = WeightStrides { output: (inputs + 1) * geometry.taps, input: geometry.taps, tap: 1 };
         let (first, weights) = (geometry.taps, outputs * strides.output);
         let layer = Self::new(geometry, channels, TimeInput::Concat, activation, first, strides, weights);
-        match stride {
-            1 => layer.filtered(bytes, |geometries| Filter::same(size, pad, geometries)),
-            _ => layer.filtered(bytes, |geometries| Filter::down(size, geometries)),
+        match (stride, pad) {
+            (1, 0..=2) => layer.filtered(bytes, |geometries| Filter::same(size, pad, geometries)),
+            (2, 1) => layer.filtered(bytes, |geometries| Filter::down(size, geometries)),
+            _ => layer,
         }
     }
 

@@ -141,6 +141,7 @@ fn rows_of_more_pixels_than_are_computed_together() {
         check_all(LayerKind::Convolution { stride: 1, pad: 1 }, [2, 2, 27], channels);
         check_all(LayerKind::Convolution { stride: 1, pad: 0 }, [2, 3, 28], channels);
         check_all(LayerKind::Convolution { stride: 2, pad: 1 }, [2, 4, 30], channels);
+        check_all(LayerKind::Convolution { stride: 2, pad: 0 }, [2, 3, 5], channels);
         check_all(LayerKind::TransposedConvolution, [2, 2, 9], channels);
         check_all(LayerKind::TransposedConvolution, [2, 3, 10], channels);
     }
