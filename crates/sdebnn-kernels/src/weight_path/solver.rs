@@ -131,6 +131,20 @@ impl<E: Element> WeightPathSolver<E> {
         inputs: &WeightPathInputs<'_, E>,
         outputs: WeightPathOutputs<'_, E>,
     ) -> Result<WeightPathTape<E>, Error> {
+        self.record_with(inputs, outputs, None)
+    }
+
+    /// As [`WeightPathSolver::record`], with what an earlier recording prepared of the same network with the same `φ`: its matrices
+    /// and their products. A short grid would spend most of its time on them.
+    ///
+    /// # Errors
+    /// If a slice has the wrong length, there are no samples, or the earlier network has other sizes.
+    pub fn record_with(
+        &self,
+        inputs: &WeightPathInputs<'_, E>,
+        outputs: WeightPathOutputs<'_, E>,
+        earlier: Option<WeightPathTape<E>>,
+    ) -> Result<WeightPathTape<E>, Error> {
         let WeightPathInputs { samples, initial, seen, phi, noise } = *inputs;
         let layout = &self.problem.layout;
         let row = samples * layout.moving();
@@ -144,14 +158,22 @@ impl<E: Element> WeightPathSolver<E> {
         if let Some(seen) = &outputs.seen {
             check_length("what is seen of the final weights", samples * self.problem.seen(), seen.len())?;
         }
-        let mut tape = self.tape(samples);
-        self.pack(phi, &mut tape);
+        let prepared = earlier.is_some();
+        let mut tape = match earlier {
+            Some(earlier) => self.continued(samples, earlier)?,
+            None => self.tape(samples),
+        };
+        if !prepared {
+            self.pack(phi, &mut tape);
+        }
         let (moving, hidden) = (layout.moving(), layout.outputs(0));
         let [input, output] = [&tape.input, &tape.output].map(|rows| Matrix::padded(rows, padded(moving)));
         let [noise_rows, initial_rows] = [noise, initial].map(|rows| Matrix::new(rows, moving));
         let mut of_noise = vec![E::ZERO; noise_rows.rows * hidden];
-        let mut products =
-            vec![Products { rows: output, to: &mut tape.coupling }, Products { rows: noise_rows, to: &mut of_noise }];
+        let mut products = vec![Products { rows: noise_rows, to: &mut of_noise }];
+        if !prepared {
+            products.push(Products { rows: output, to: &mut tape.coupling });
+        }
         let mut of_initial = seen.map_or_else(|| vec![E::ZERO; initial_rows.rows * hidden], <[E]>::to_vec);
         if seen.is_none() {
             products.push(Products { rows: initial_rows, to: &mut of_initial });
@@ -387,8 +409,7 @@ impl<E: Element> WeightPathSolver<E> {
             return pool.swap_remove(index);
         }
         let layout = &self.problem.layout;
-        let rows = self.problem.evaluations() * samples;
-        let activations = (0..layout.hidden_layers()).map(|layer| Buffer::new(rows * layout.width(layer))).collect();
+        let activations = self.activations(samples);
         let (stride, first, last) = (padded(layout.moving()), layout.outputs(0), layout.inputs(layout.hidden_layers()));
         WeightPathTape {
             samples,
@@ -397,6 +418,20 @@ impl<E: Element> WeightPathSolver<E> {
             output: Buffer::new((last + 1) * stride),
             coupling: vec![E::ZERO; (last + 1) * first],
         }
+    }
+
+    fn activations(&self, samples: usize) -> Vec<Buffer<E>> {
+        let (layout, rows) = (&self.problem.layout, self.problem.evaluations() * samples);
+        (0..layout.hidden_layers()).map(|layer| Buffer::new(rows * layout.width(layer))).collect()
+    }
+
+    /// A tape to write on that has the matrices of an earlier one.
+    fn continued(&self, samples: usize, earlier: WeightPathTape<E>) -> Result<WeightPathTape<E>, Error> {
+        let (layout, stride) = (&self.problem.layout, padded(self.problem.moving()));
+        let (first, last) = (layout.outputs(0), layout.inputs(layout.hidden_layers()));
+        check_length("the first layer of an earlier tape", first * stride, earlier.input.len())?;
+        check_length("the last layer of an earlier tape", (last + 1) * stride, earlier.output.len())?;
+        Ok(WeightPathTape { samples, activations: self.activations(samples), ..earlier })
     }
 
     /// The first layer's weights, and the last layer's, transposed, with its biases, in rows that start on cache lines. The zeros behind

@@ -3,7 +3,7 @@
 use burn::tensor::{DType, Tensor};
 use sdebnn_kernels::{
     Attempted, Companion, Inputs, Problem, Settings, Solver, Tape, WeightPathInputs, WeightPathOutputs,
-    WeightPathProblem, WeightPathSolver,
+    WeightPathProblem, WeightPathSolver, WeightPathTape,
 };
 
 use super::carry::Recorded;
@@ -86,6 +86,7 @@ impl Search<'_> {
             budget: settings.tape_budget,
             record,
             attempted: None,
+            weight_tape: None,
         };
         let attempts = march(self.solver, &mut stepper)?;
         let KernelStepper { at, grid, increments, tapes, .. } = stepper;
@@ -136,11 +137,13 @@ struct KernelStepper<'a, E: Real> {
     budget: usize,
     record: bool,
     attempted: Option<Taken<E>>,
+    /// The last tape of the weights: `φ` does not change, so the next attempt need not prepare it again.
+    weight_tape: Option<WeightPathTape<E>>,
 }
 
 impl<E: Real> KernelStepper<'_, E> {
     /// The weights of every evaluation, `[evaluation][sample][M]`, those at the end, what the network sees of these, and the KL divergence.
-    fn weights(&self, method: Method, grid: &[f64], noise: &[f64]) -> (Vec<E>, Vec<E>, Vec<E>, Vec<f64>) {
+    fn weights(&mut self, method: Method, grid: &[f64], noise: &[f64]) -> (Vec<E>, Vec<E>, Vec<E>, Vec<f64>) {
         let problem = (self.search.weights)(method, grid.to_vec());
         let (evaluations, moving, sees) = (problem.evaluations(), problem.moving(), problem.seen());
         let solver = WeightPathSolver::<E>::new(problem);
@@ -154,7 +157,8 @@ impl<E: Real> KernelStepper<'_, E> {
         let Point { weights, seen: start, .. } = &self.at;
         let (samples, start) = (self.samples, start.as_deref());
         let inputs = WeightPathInputs { samples, initial: weights, seen: start, phi: &self.phi, noise: &noise };
-        solver.forward(&inputs, outputs).expect(FITS);
+        let tape = solver.record_with(&inputs, outputs, self.weight_tape.take()).expect(FITS);
+        self.weight_tape = Some(tape);
         let kl = self.at.kl.iter().zip(divergence).map(|(kl, divergence)| kl + divergence.to_f64()).collect();
         (all, ends, seen, kl)
     }
