@@ -21,11 +21,12 @@ mod outer_products;
 mod parameter_gradients;
 mod scheme;
 mod solver;
+mod tape;
 
 pub use solver::{
     WeightPathGradients, WeightPathInputs, WeightPathOutputGradients, WeightPathOutputs, WeightPathSolver,
-    WeightPathTape,
 };
+pub use tape::WeightPathTape;
 
 use layout::Layout;
 

@@ -12,6 +12,7 @@ use super::{
     layout::{deal, groups},
     outer_products::Terms,
     parameter_gradients::{contract, put_first_layer, put_inner_layer, put_last_layer},
+    tape::WeightPathTape,
 };
 use crate::{
     buffer::Buffer,
@@ -20,12 +21,6 @@ use crate::{
     instructions::InstructionSet,
     solver::lock,
 };
-
-/// Columns that are transposed together: what is read for them stays in the first-level cache.
-const TRANSPOSED: usize = 64;
-
-/// Rows that a thread transposes at a time.
-const TRANSPOSED_ROWS: usize = 16;
 
 /// What goes into a solve.
 #[derive(Clone, Copy, Debug)]
@@ -74,20 +69,6 @@ pub struct WeightPathGradients<'a, E> {
     pub initial: &'a mut [E],
     /// Of the parameters `φ`.
     pub phi: &'a mut [E],
-}
-
-/// The record of a forward pass, for one backward pass: hidden layers, apart from the weights themselves.
-#[derive(Debug)]
-pub struct WeightPathTape<E> {
-    samples: usize,
-    /// For each hidden layer `[evaluation][S][width]`.
-    activations: Vec<Buffer<E>>,
-    /// The first layer's weights of the moving weights.
-    input: Buffer<E>,
-    /// The weights of the last layer, transposed, and its biases.
-    output: Buffer<E>,
-    /// `[inputs + 1][outputs]`: the products of the two.
-    coupling: Vec<E>,
 }
 
 /// Solves a [`WeightPathProblem`] on the threads of the current rayon pool.
@@ -160,11 +141,11 @@ impl<E: Element> WeightPathSolver<E> {
         }
         let prepared = earlier.is_some();
         let mut tape = match earlier {
-            Some(earlier) => self.continued(samples, earlier)?,
+            Some(earlier) => earlier.continued(&self.problem, samples)?,
             None => self.tape(samples),
         };
         if !prepared {
-            self.pack(phi, &mut tape);
+            tape.pack(&self.problem, phi);
         }
         let (moving, hidden) = (layout.moving(), layout.outputs(0));
         let [input, output] = [&tape.input, &tape.output].map(|rows| Matrix::padded(rows, padded(moving)));
@@ -408,57 +389,7 @@ impl<E: Element> WeightPathSolver<E> {
         if let Some(index) = pool.iter().position(|tape| tape.samples == samples) {
             return pool.swap_remove(index);
         }
-        let layout = &self.problem.layout;
-        let activations = self.activations(samples);
-        let (stride, first, last) = (padded(layout.moving()), layout.outputs(0), layout.inputs(layout.hidden_layers()));
-        WeightPathTape {
-            samples,
-            activations,
-            input: Buffer::new(first * stride),
-            output: Buffer::new((last + 1) * stride),
-            coupling: vec![E::ZERO; (last + 1) * first],
-        }
-    }
-
-    fn activations(&self, samples: usize) -> Vec<Buffer<E>> {
-        let (layout, rows) = (&self.problem.layout, self.problem.evaluations() * samples);
-        (0..layout.hidden_layers()).map(|layer| Buffer::new(rows * layout.width(layer))).collect()
-    }
-
-    /// A tape to write on that has the matrices of an earlier one.
-    fn continued(&self, samples: usize, earlier: WeightPathTape<E>) -> Result<WeightPathTape<E>, Error> {
-        let (layout, stride) = (&self.problem.layout, padded(self.problem.moving()));
-        let (first, last) = (layout.outputs(0), layout.inputs(layout.hidden_layers()));
-        check_length("the first layer of an earlier tape", first * stride, earlier.input.len())?;
-        check_length("the last layer of an earlier tape", (last + 1) * stride, earlier.output.len())?;
-        Ok(WeightPathTape { samples, activations: self.activations(samples), ..earlier })
-    }
-
-    /// The first layer's weights, and the last layer's, transposed, with its biases, in rows that start on cache lines. The zeros behind
-    /// them were there before.
-    fn pack(&self, phi: &[E], tape: &mut WeightPathTape<E>) {
-        let (layout, stride) = (&self.problem.layout, padded(self.problem.moving()));
-        let (moving, last) = (layout.moving(), layout.hidden_layers());
-        let from = phi[layout.weights(0)].par_chunks_exact(layout.inputs(0));
-        let pack_input = || {
-            tape.input.par_chunks_exact_mut(stride).zip(from).with_min_len(TRANSPOSED_ROWS).for_each(|(to, from)| {
-                to[..moving].copy_from_slice(&from[layout.time_inputs()..]);
-            });
-        };
-        let (weights, inputs) = (&phi[layout.weights(last)], layout.inputs(last));
-        let transpose_output = || {
-            let (to, biases) = tape.output.split_at_mut(inputs * stride);
-            biases[..moving].copy_from_slice(&phi[layout.biases(last)]);
-            to.par_chunks_mut(TRANSPOSED_ROWS * stride).enumerate().for_each(|(index, to)| {
-                for (part, from) in weights.chunks(inputs * TRANSPOSED).enumerate() {
-                    for (row, to) in to.chunks_exact_mut(stride).enumerate() {
-                        let from = from[index * TRANSPOSED_ROWS + row..].iter().step_by(inputs);
-                        to[part * TRANSPOSED..].iter_mut().zip(from).for_each(|(to, &from)| *to = from);
-                    }
-                }
-            });
-        };
-        rayon::join(pack_input, transpose_output);
+        WeightPathTape::new(&self.problem, samples)
     }
 }
 
