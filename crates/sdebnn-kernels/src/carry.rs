@@ -14,7 +14,7 @@ use crate::{
     dynamics::{DriftOutput, Field, FieldAdjoint, Injection, recalls, remembers},
     element::Element,
     elementwise::{Accumulate, Add, Axpy, Settle},
-    far_memory::{StreamCopy, settle},
+    far_memory::{Foreseen, StreamCopy, settle},
     network::{FoldedWeights, Network, StageWeights, Workspace},
     problem::{Dynamics, Problem},
     tape::{Slots, TapePlan},
@@ -199,9 +199,7 @@ pub(crate) fn carry<E: Element, S: Simd>(simd: S, tile: Carry<'_, E>) {
                 to: &mut memory.field,
             }
             .run(simd);
-            // The backward pass of first-order dynamics asks for no drift but those from which it finds the next stage.
-            let unused = dynamics == Dynamics::FirstOrder && stage + 1 == stages;
-            if let Some((far, to)) = recorded_drift.filter(|_| !unused) {
+            if let Some((far, to)) = recorded_drift.filter(|(_, to)| !to.is_empty()) {
                 StreamCopy { far, to, from: &memory.drift }.run(simd);
             }
             if let Some(first) = first.take() {
@@ -294,9 +292,10 @@ pub(crate) fn carry_back<E: Element, S: Simd>(simd: S, tile: CarryBack<'_, '_, E
             let whole = before * stages + evaluation;
             let factor = call.factor(whole);
             let (drift, kept) = plan.evaluation(tape, evaluation);
-            if evaluation > 0 {
-                plan.foresee(tape, evaluation - 1);
-            }
+            let mut ahead = match evaluation.checked_sub(1) {
+                Some(next) => plan.foresee(tape, next),
+                None => Foreseen(&[]),
+            };
 
             // Evaluation n - 1, if n is odd, is the first stage of this step or (one stage) of the step before.
             if recalls(dynamics, whole) {
@@ -354,9 +353,9 @@ pub(crate) fn carry_back<E: Element, S: Simd>(simd: S, tile: CarryBack<'_, '_, E
             let gradient = &mut *weight_gradient[evaluation - steps.start * stages];
             let weights = call.weights(whole, sample);
             match &mut row {
-                None => call.network.backward(simd, weights, h, &mut memory.network, kept, gradient),
+                None => call.network.backward(simd, weights, h, &mut memory.network, kept, &mut ahead, gradient),
                 Some(row) => {
-                    call.network.backward(simd, weights, h, &mut memory.network, kept, row);
+                    call.network.backward(simd, weights, h, &mut memory.network, kept, &mut ahead, row);
                     Add { to: gradient, from: row }.run(simd);
                 }
             }

@@ -2,10 +2,7 @@
 
 use pulp::{Simd, WithSimd};
 
-use crate::{element::Element, geometry::Geometry};
-
-/// Channels whose sums over pixels are kept in registers together.
-const CHANNELS: usize = 8;
+use crate::{element::Element, geometry::Geometry, lane_sums::EIGHT};
 
 /// `sums[class, q] = Σ_{p in class} Σ_lane dy[p, q]`: what biases and time inputs are multiplied with.
 pub(crate) struct ClassSums<'a, E: Element, S: Simd> {
@@ -23,16 +20,16 @@ impl<E: Element, S: Simd> WithSimd for ClassSums<'_, E, S> {
     fn with_simd<T: Simd>(self, _: T) {
         let Self { simd, geometry, channels, output_gradient, sums } = self;
         for (class, sums) in geometry.classes.iter().zip(sums.chunks_exact_mut(channels)) {
-            let (blocks, rest) = sums.as_chunks_mut::<CHANNELS>();
+            let (blocks, rest) = sums.as_chunks_mut::<EIGHT>();
             for (block, sums) in blocks.iter_mut().enumerate() {
-                let mut totals = [E::splat(simd, E::ZERO); CHANNELS];
+                let mut totals = [E::splat(simd, E::ZERO); EIGHT];
                 for &(_, pixel) in &class.pixels {
-                    let row = &output_gradient[pixel * channels + block * CHANNELS..][..CHANNELS];
-                    for q in 0..CHANNELS {
+                    let row = &output_gradient[pixel * channels + block * EIGHT..][..EIGHT];
+                    for q in 0..EIGHT {
                         totals[q] = E::add(simd, totals[q], row[q]);
                     }
                 }
-                sum_lanes::<E, S>(simd, &totals, sums);
+                *sums = E::sum_eight(simd, &totals);
             }
             let first = channels - rest.len();
             for (q, sum) in rest.iter_mut().enumerate() {
@@ -44,22 +41,4 @@ impl<E: Element, S: Simd> WithSimd for ClassSums<'_, E, S> {
             }
         }
     }
-}
-
-/// The sums over the lanes of every vector: of all at once, if they make a square.
-#[inline(always)]
-fn sum_lanes<E: Element, S: Simd>(simd: S, vectors: &[E::Vector<S>; CHANNELS], sums: &mut [E; CHANNELS]) {
-    if E::lanes::<S>() != CHANNELS {
-        for (sum, &vector) in sums.iter_mut().zip(vectors) {
-            *sum = E::sum(simd, vector);
-        }
-        return;
-    }
-    let mut lanes = *vectors;
-    E::transpose(simd, vectors, &mut lanes, [1, 1]);
-    let mut total = lanes[0];
-    for &lane in &lanes[1..] {
-        total = E::add(simd, total, lane);
-    }
-    E::vectors_mut::<S>(sums)[0] = total;
 }

@@ -6,6 +6,7 @@ use pulp::{Simd, bytemuck};
 
 use crate::{
     elementary::Exp2,
+    lane_sums::{EIGHT, sum_eight_f32},
     transpose::{transpose_f32, transpose_f64},
 };
 #[cfg(target_arch = "x86_64")]
@@ -82,6 +83,15 @@ pub trait Element:
     }
     /// The sum of all lanes.
     fn sum<S: Simd>(simd: S, a: Self::Vector<S>) -> Self;
+    /// The sums of all lanes of eight vectors.
+    #[inline(always)]
+    fn sum_eight<S: Simd>(simd: S, vectors: &[Self::Vector<S>; EIGHT]) -> [Self; EIGHT] {
+        let mut sums = [Self::ZERO; EIGHT];
+        for (sum, &vector) in sums.iter_mut().zip(vectors) {
+            *sum = Self::sum(simd, vector);
+        }
+        sums
+    }
     /// Vectors as a slice of elements.
     fn elements<S: Simd>(vectors: &[Self::Vector<S>]) -> &[Self];
     /// Vectors as a mutable slice of elements.
@@ -226,6 +236,11 @@ impl Element for f32 {
             quotient: bytemuck::cast(quotient),
             rest: rest.map(bytemuck::cast),
         })
+    }
+
+    #[inline(always)]
+    fn sum_eight<S: Simd>(simd: S, vectors: &[S::f32s; EIGHT]) -> [f32; EIGHT] {
+        sum_eight_f32(simd, vectors)
     }
 
     #[inline(always)]

@@ -60,7 +60,7 @@ pub(crate) fn settle() {
 pub(crate) const NEAREST: i32 = 3;
 
 /// To bring memory to the second cache, and leave the nearest one to what is computed.
-pub(crate) const SECOND: i32 = 2;
+const SECOND: i32 = 2;
 
 /// Asks for `length` numbers of a row from `at` on, which may lie beyond its end.
 #[inline(always)]
@@ -71,5 +71,18 @@ pub(crate) fn prefetch<const CACHE: i32, E>(row: &[E], at: usize, length: usize)
         let line = row.as_ptr().wrapping_add(at).wrapping_byte_add(line * CACHE_LINE);
         // SAFETY: a prefetch reads nothing that the program could see and never fails, so any address will do.
         unsafe { _mm_prefetch::<CACHE>(line.cast()) };
+    }
+}
+
+/// Memory that is asked for little by little, ahead of its use: a burst of requests would keep nearer ones waiting.
+pub(crate) struct Foreseen<'a, E>(pub(crate) &'a [E]);
+
+impl<E> Foreseen<'_, E> {
+    /// Asks for the next `length` numbers, or what is left.
+    #[inline(always)]
+    pub(crate) fn ask(&mut self, length: usize) {
+        if let Some(next) = self.0.split_off(..length.min(self.0.len())) {
+            prefetch::<SECOND, _>(next, 0, next.len());
+        }
     }
 }

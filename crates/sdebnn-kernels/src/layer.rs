@@ -7,6 +7,7 @@ use crate::{
     class_sums::ClassSums,
     contraction::{Contraction, Finish, WeightStrides, Weights, pack},
     element::Element,
+    far_memory::Foreseen,
     filter::{Filter, Filtering},
     geometry::{Geometry, MOST_TAPS},
     instructions::InstructionSet,
@@ -321,6 +322,7 @@ impl Layer {
         output_gradient: &[E::Vector<S>],
         scratch: &mut [E::Vector<S>],
         class_sums: &mut Vec<E>,
+        ahead: &mut Foreseen<'_, E>,
         gradient: &mut [E],
     ) {
         let outputs = self.channels[1];
@@ -331,6 +333,7 @@ impl Layer {
             output_gradient,
             strides: self.strides,
             scratch,
+            ahead,
             gradient: &mut gradient[self.first..self.biases],
         }
         .run(simd);

@@ -8,6 +8,7 @@ use crate::{
     contraction::Finish,
     element::Element,
     elementwise::restore,
+    far_memory::Foreseen,
     layer::{Folded, Layer},
     problem::Drift,
     tape::Slots,
@@ -141,6 +142,7 @@ impl Network {
         h: &[E],
         workspace: &mut Workspace<E>,
         kept: Slots<'_, &[E]>,
+        ahead: &mut Foreseen<'_, E>,
         gradient: &mut [E],
     ) {
         self.replay(simd, weights, h, workspace, &kept);
@@ -170,6 +172,7 @@ impl Network {
                 output_gradient,
                 E::vectors_mut::<S>(&mut workspace.sums[..layer.scratch_vectors(lanes) * lanes]),
                 &mut workspace.class_sums,
+                ahead,
                 &mut gradient[self.places[index]..][..layer.parameters],
             );
             let finish = match index.checked_sub(1).map(|previous| (previous, self.layers[previous].activation)) {
@@ -179,6 +182,7 @@ impl Network {
                     None => Finish::Multiply(E::vectors::<S>(&workspace.slopes[previous])),
                 },
             };
+            ahead.ask(ahead.0.len() / (index + 1));
             let input_gradient = E::vectors_mut::<S>(&mut next[..layer.inputs() * lanes]);
             let outside = E::vectors::<S>(&workspace.outside);
             layer.input_gradient(simd, folded, output_gradient, input_gradient, finish, outside);

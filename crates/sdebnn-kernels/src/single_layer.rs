@@ -7,6 +7,7 @@ use crate::{
     buffer::Buffer,
     contraction::Finish,
     element::Element,
+    far_memory::Foreseen,
     instructions::InstructionSet,
     layer::{Folded, Layer, TimeInput},
     tiling::Tiling,
@@ -205,6 +206,7 @@ impl<E: Element> WithSimd for Pass<'_, E> {
                     output_gradient,
                     sums,
                     &mut Vec::new(),
+                    &mut Foreseen(&[]),
                     gradient,
                 );
             }

@@ -233,8 +233,7 @@ impl<E: Element> Solver<E> {
 
     /// What to keep of the solves of so many tiles with a budget in bytes.
     pub(crate) fn plan(&self, budget: usize, tiles: usize, network: &Network) -> TapePlan {
-        let (steps, evaluations) = (self.problem.steps(), self.problem.evaluations());
-        TapePlan::new::<E>(network, self.lanes, self.problem.components(), steps, evaluations, tiles, budget)
+        TapePlan::new::<E>(network, self.lanes, &self.problem, tiles, budget)
     }
 
     pub(crate) fn tiling(&self, inputs: &Inputs<'_, E>) -> Tiling {

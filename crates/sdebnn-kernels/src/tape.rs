@@ -5,27 +5,31 @@ use std::ops::Range;
 use crate::{
     buffer::Buffer,
     element::Element,
-    far_memory::{SECOND, prefetch},
+    far_memory::Foreseen,
     network::{FoldedWeights, Network},
+    problem::{Dynamics, Problem},
 };
 
 /// What is kept for one tile, and where.
 ///
-/// Always: the state at every step and the drift of every evaluation. The values of a hidden layer before its activation are
-/// kept where the memory budget allows, and computed again where it does not. Computing layer `l` again needs only the input
-/// of layer `l`, which the backward pass restores in any case, so the cost of dropping a layer is its own arithmetic. Layers with
-/// the most arithmetic per number are kept first.
+/// Always: the state at every step and the drift of every evaluation, as far as the backward pass asks for it. The values of a hidden layer
+/// before its activation are kept where the memory budget allows, and computed again where it does not. Computing layer `l` again needs
+/// only the input of layer `l`, which the backward pass restores in any case, so the cost of dropping a layer is its own arithmetic. Layers
+/// with the most arithmetic per number are kept first.
+///
+/// The backward pass reads the tape from its end to its beginning: of every step, the last stage asks for the state, all drifts and its own
+/// hidden layers, which lie together, and each stage before it for its hidden layers, which lie before them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TapePlan {
     pub(crate) steps: usize,
     /// Elements of a state.
     state: usize,
-    /// Elements of a drift.
-    drift: usize,
     /// `[evaluation][hidden layer]`: elements kept, or none.
     kept: Vec<Vec<Option<usize>>>,
-    /// Place of each evaluation.
-    starts: Vec<usize>,
+    /// Place of the state of each step.
+    states: Vec<usize>,
+    /// Places of the drift and of the hidden layers of each evaluation.
+    evaluations: Vec<[Range<usize>; 2]>,
     /// Elements of a tile's tape.
     pub(crate) length: usize,
     /// Whether the tapes of all tiles are more than caches hold.
@@ -40,20 +44,15 @@ const FORESEEN: usize = 128 << 10;
 
 impl TapePlan {
     /// Keeps as much as fits `budget` bytes for all of `tiles` tiles.
-    pub(crate) fn new<E>(
-        network: &Network,
-        lanes: usize,
-        components: usize,
-        steps: usize,
-        evaluations: usize,
-        tiles: usize,
-        budget: usize,
-    ) -> Self {
+    pub(crate) fn new<E>(network: &Network, lanes: usize, problem: &Problem, tiles: usize, budget: usize) -> Self {
+        let (steps, stages, evaluations) = (problem.steps(), problem.method().stages(), problem.evaluations());
         let budget = budget / tiles / size_of::<E>();
-        let drift = network.state * lanes;
-        let state = components * drift;
+        let elements = network.state * lanes;
+        let state = problem.components() * elements;
+        let drift = |stage: usize| if asks_for_drift(problem, stage) { elements } else { 0 };
         let hidden = &network.layers[..network.layers.len() - 1];
-        let mut remaining = budget.saturating_sub(steps * state + evaluations * drift);
+        let always = state + (0..stages).map(drift).sum::<usize>();
+        let mut remaining = budget.saturating_sub(steps * always);
         let mut kept = vec![vec![None; hidden.len()]; evaluations];
         let mut by_value: Vec<usize> = (0..hidden.len()).collect();
         let value = |index: &usize| hidden[*index].flops() as f64 / hidden[*index].outputs() as f64;
@@ -67,21 +66,25 @@ impl TapePlan {
                 }
             }
         }
-        let mut length = steps * state;
-        let starts = kept
-            .iter()
-            .map(|layers| {
-                let start = length;
-                length += drift + layers.iter().flatten().sum::<usize>();
-                start
-            })
-            .collect();
-        Self { steps, state, drift, kept, starts, length, far: tiles * length * size_of::<E>() > NEAR }
+        let mut length = 0;
+        let mut place = |elements: usize| {
+            length += elements;
+            length - elements..length
+        };
+        let (mut states, mut places) = (Vec::with_capacity(steps), vec![[0..0, 0..0]; evaluations]);
+        for step in 0..steps {
+            let (first, last) = (step * stages, (step + 1) * stages - 1);
+            let layers = |evaluation: usize| kept[evaluation].iter().flatten().sum::<usize>();
+            (first..last).for_each(|evaluation| places[evaluation][1] = place(layers(evaluation)));
+            states.push(place(state).start);
+            (first..=last).for_each(|evaluation| places[evaluation][0] = place(drift(evaluation - first)));
+            places[last][1] = place(layers(last));
+        }
+        Self { steps, state, kept, states, evaluations: places, length, far: tiles * length * size_of::<E>() > NEAR }
     }
 
     fn state_range(&self, step: usize) -> Range<usize> {
-        debug_assert!(step < self.steps);
-        step * self.state..(step + 1) * self.state
+        self.states[step]..self.states[step] + self.state
     }
 
     /// The state at the beginning of a step.
@@ -94,24 +97,25 @@ impl TapePlan {
         &mut tape[self.state_range(step)]
     }
 
-    /// Drift of an evaluation.
+    /// Drift of an evaluation; nothing if nobody asks for it.
     pub(crate) fn drift<'a, E>(&self, tape: &'a [E], evaluation: usize) -> &'a [E] {
-        &tape[self.starts[evaluation]..][..self.drift]
+        &tape[self.evaluations[evaluation][0].clone()]
     }
 
-    /// Asks for what is kept of an evaluation, if it is neither near nor more than the caches hold.
-    pub(crate) fn foresee<E>(&self, tape: &[E], evaluation: usize) {
-        let start = self.starts[evaluation];
-        let length = self.starts.get(evaluation + 1).unwrap_or(&self.length) - start;
-        if self.far && length * size_of::<E>() <= FORESEEN {
-            prefetch::<SECOND, _>(tape, start, length);
-        }
+    /// What the backward pass asks for at an evaluation and not after it, if it is neither near nor more than the caches hold.
+    pub(crate) fn foresee<'a, E>(&self, tape: &'a [E], evaluation: usize) -> Foreseen<'a, E> {
+        let stages = self.evaluations.len() / self.steps;
+        let hidden = &self.evaluations[evaluation][1];
+        let last = (evaluation + 1).is_multiple_of(stages);
+        let start = if last { self.states[evaluation / stages] } else { hidden.start };
+        let asked = &tape[start..hidden.end];
+        Foreseen(if self.far && size_of_val(asked) <= FORESEEN { asked } else { &[] })
     }
 
     /// Drift and hidden layers of an evaluation.
     pub(crate) fn evaluation<'a, E>(&'a self, tape: &'a [E], evaluation: usize) -> (&'a [E], Slots<'a, &'a [E]>) {
-        let (drift, rest) = tape[self.starts[evaluation]..].split_at(self.drift);
-        (drift, Slots { kept: &self.kept[evaluation], far: self.far, rest })
+        let [drift, hidden] = self.evaluations[evaluation].clone();
+        (&tape[drift], Slots { kept: &self.kept[evaluation], far: self.far, rest: &tape[hidden] })
     }
 
     /// Drift and hidden layers of an evaluation, to be written.
@@ -120,9 +124,15 @@ impl TapePlan {
         tape: &'a mut [E],
         evaluation: usize,
     ) -> (&'a mut [E], Slots<'a, &'a mut [E]>) {
-        let (drift, rest) = tape[self.starts[evaluation]..].split_at_mut(self.drift);
+        let [drift, rest] =
+            tape.get_disjoint_mut(self.evaluations[evaluation].clone()).expect("ranges that do not meet");
         (drift, Slots { kept: &self.kept[evaluation], far: self.far, rest })
     }
+}
+
+/// Whether the backward pass asks for the drift of a stage: that of first-order dynamics, only to find the next stage.
+fn asks_for_drift(problem: &Problem, stage: usize) -> bool {
+    problem.dynamics() != Dynamics::FirstOrder || stage + 1 < problem.method().stages()
 }
 
 /// The hidden layers of an evaluation, in order: what is kept of each, or nothing.

@@ -11,7 +11,9 @@ use pulp::{Simd, WithSimd};
 use crate::instructions::same;
 use crate::{
     contraction::WeightStrides,
+    dense_gradient::{DenseGradient, pays},
     element::{Element, MOST_LANES},
+    far_memory::Foreseen,
     pairing::Pairing,
 };
 
@@ -46,7 +48,7 @@ fn block_of_rows<const C: usize>(rest: usize) -> usize {
 ///
 /// Blocks of the wide image are transposed, so that vectors hold channels instead of examples. Sums then need no reduction
 /// over lanes, and few enough of them remain to stay in cache.
-pub(crate) struct WeightGradient<'a, E: Element, S: Simd> {
+pub(crate) struct WeightGradient<'a, 'b, E: Element, S: Simd> {
     pub(crate) pairing: &'a Pairing,
     pub(crate) channels: [usize; 2],
     pub(crate) input: &'a [E::Vector<S>],
@@ -54,6 +56,8 @@ pub(crate) struct WeightGradient<'a, E: Element, S: Simd> {
     pub(crate) strides: WeightStrides,
     /// [`scratch`] vectors.
     pub(crate) scratch: &'a mut [E::Vector<S>],
+    /// What will be read next.
+    pub(crate) ahead: &'a mut Foreseen<'b, E>,
     /// Where the gradients of the weights are written.
     pub(crate) gradient: &'a mut [E],
 }
@@ -69,7 +73,7 @@ fn panel(pairing: &Pairing, lanes: usize) -> usize {
     pairing.block * lanes * MOST_VECTORS
 }
 
-impl<E: Element, S: Simd> WeightGradient<'_, E, S> {
+impl<E: Element, S: Simd> WeightGradient<'_, '_, E, S> {
     /// Runs the kernel with the target features of `simd`.
     pub(crate) fn run(self, simd: S) {
         let pairing = self.pairing;
@@ -79,6 +83,18 @@ impl<E: Element, S: Simd> WeightGradient<'_, E, S> {
         let [row_stride, column_stride] = pairing.orient([self.strides.input, self.strides.output]);
         assert_eq!(pairing.pixels[0] * rows, narrow.len(), "narrow image");
         assert_eq!(pairing.pixels[1] * columns, wide.len(), "wide image");
+        if pairing.taps == 1 && pays(size_of::<E::Vector<S>>(), columns) {
+            let (strides, gradient) = ([row_stride, column_stride], self.gradient);
+            return simd.vectorize(DenseGradient::<E, S> {
+                simd,
+                channels: [rows, columns],
+                narrow,
+                wide,
+                strides,
+                ahead: self.ahead,
+                gradient,
+            });
+        }
         let length = scratch(pairing, self.channels, lanes);
         let (sums, panel) = self.scratch[..length].split_at_mut(length - panel(pairing, lanes));
         let mut products = Products {

@@ -8,6 +8,7 @@ use crate::{
     carry::{Call, Carry, CarryBack, TileAdjoint, TileMemory, carry, carry_back},
     element::Element,
     elementwise::{Accumulate, Add, TimesSlope},
+    far_memory::Foreseen,
     network::{Network, StageWeights, Workspace},
     tape::{Slots, TapePlan},
     tiling::Tiling,
@@ -214,7 +215,15 @@ fn backward<E: Element, S: Simd>(simd: S, work: Backward<'_, E>) {
         }
         let before = frame.checked_sub(1).map_or(&start[..], |before| tapes[before].1);
         sequences.load_cell::<S>(tile, frame, before, loaded, cell_input);
-        sequences.cell.backward(simd, sequences.cell_weights, cell_input, cell, Slots::default(), &mut cell_gradient);
+        sequences.cell.backward(
+            simd,
+            sequences.cell_weights,
+            cell_input,
+            cell,
+            Slots::default(),
+            &mut Foreseen(&[]),
+            &mut cell_gradient,
+        );
         Add { to: &mut sums.cell, from: &cell_gradient }.run(simd);
         let input = width + sequences.features * lanes;
         let loaded = &mut loaded[..sequences.frame_tiling.elements()];
