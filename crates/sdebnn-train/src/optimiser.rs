@@ -1,5 +1,6 @@
 //! Adam over flat vectors: one pass over the numbers, on all threads, the same bits on any number of them.
 
+use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
 const BETA1: f64 = 0.9;
@@ -34,17 +35,41 @@ impl Adam {
         // η m̂ / (√v̂ + ε) = (η / c₁) m / (√v / √c₂ + ε)
         let rate = (rate / (1.0 - BETA1.powi(power))) as f32;
         let root = (1.0 / (1.0 - BETA2.powi(power)).sqrt()) as f32;
-        let [beta1, rest1, beta2, rest2] = [BETA1, 1.0 - BETA1, BETA2, 1.0 - BETA2].map(|v| v as f32);
+        let arch = Arch::new();
         let moments = self.first.par_chunks_mut(CHUNK).zip(self.second.par_chunks_mut(CHUNK));
         let numbers = parameters.par_chunks_mut(CHUNK).zip(gradients.par_chunks(CHUNK));
         moments.zip(numbers).for_each(|((first, second), (parameters, gradients))| {
-            for (((m, v), p), g) in first.iter_mut().zip(second).zip(parameters).zip(gradients) {
-                let g = factor * g;
-                *m = beta1 * *m + rest1 * g;
-                *v = beta2 * *v + rest2 * g * g;
-                *p -= rate * *m / (v.sqrt() * root + EPSILON);
-            }
+            arch.dispatch(Update { rate, root, factor, gradients, first, second, parameters });
         });
+    }
+}
+
+/// A step on some of the numbers, in as wide vectors as the machine has.
+struct Update<'a> {
+    /// `η / c₁`
+    rate: f32,
+    /// `1 / √c₂`
+    root: f32,
+    factor: f32,
+    gradients: &'a [f32],
+    first: &'a mut [f32],
+    second: &'a mut [f32],
+    parameters: &'a mut [f32],
+}
+
+impl WithSimd for Update<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let Self { rate, root, factor, gradients, first, second, parameters } = self;
+        let [beta1, rest1, beta2, rest2] = [BETA1 as f32, (1.0 - BETA1) as f32, BETA2 as f32, (1.0 - BETA2) as f32];
+        for (((m, v), p), g) in first.iter_mut().zip(second).zip(parameters).zip(gradients) {
+            let g = factor * g;
+            *m = beta1 * *m + rest1 * g;
+            *v = beta2 * *v + rest2 * g * g;
+            *p -= rate * *m / (v.sqrt() * root + EPSILON);
+        }
     }
 }
 

@@ -44,7 +44,7 @@ impl Problem<'_> {
         let (rows, samples, moving) = (tableau.increments(), paths.len(), self.partition.moving());
         let areas = if tableau.asks_for_areas() { moving } else { 0 };
         let scratch = || (vec![0.0; moving], vec![0.0; areas]);
-        let steps = numbers.par_chunks_exact_mut((rows * samples * moving).max(1)).enumerate();
+        let steps = numbers.par_chunks_exact_mut((rows * samples * moving).max(1)).enumerate().with_max_len(1);
         steps.for_each_init(scratch, |(increment, area), (step, numbers)| {
             for (sample, path) in paths.iter().enumerate() {
                 if tableau.asks_for_areas() {
