@@ -8,7 +8,7 @@ mod keystream;
 
 use std::sync::LazyLock;
 
-use keystream::{BLOCK, Keystream};
+use keystream::Keystream;
 
 /// The block of a stream where the keys of its children lie: far behind any number that is drawn from it.
 const CHILD_KEYS: u64 = 1 << 56;
@@ -54,13 +54,12 @@ impl Stream {
         let (mut source, ziggurat) = (self.source(node), &*ZIGGURAT);
         let mut done = 0;
         while done < out.len() {
-            // Nine times in ten, a whole block of words gives as many numbers.
-            let whole = |numbers| source.take_block(numbers, |word| ziggurat.inside(Ziggurat::choice(word)));
-            if out[done..].first_chunk_mut().is_some_and(whole) {
-                done += BLOCK;
-            } else {
-                out[done] = ziggurat.draw(&mut source);
-                done += 1;
+            match source.take_good(&mut out[done..], |word| ziggurat.inside(Ziggurat::choice(word))) {
+                0 => {
+                    out[done] = ziggurat.draw(&mut source);
+                    done += 1;
+                }
+                count => done += count,
             }
         }
     }

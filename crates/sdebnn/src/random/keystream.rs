@@ -3,9 +3,11 @@
 use std::hint::cold_path;
 
 use pulp::{Arch, Simd, WithSimd};
+use sdebnn_kernels::Element;
 
-/// 64-bit words of a block.
-pub(super) const BLOCK: usize = 8;
+/// 64-bit words of a block, and the 32-bit words that the cipher has.
+const BLOCK: usize = 8;
+const HALVES: usize = 2 * BLOCK;
 
 /// Most blocks that are made at once: the lanes of AVX-512.
 const MOST: usize = 16;
@@ -20,10 +22,10 @@ pub(super) struct Keystream {
     node: u64,
     /// The block after those that are here.
     next: u64,
-    /// `[word][block]`, of the blocks that are here.
-    words: [[u64; MOST]; BLOCK],
-    blocks: usize,
-    /// Words that were taken from them.
+    /// The words that are here, in order.
+    words: [u64; MOST * BLOCK],
+    /// How many there are, and how many of them were taken.
+    made: usize,
     taken: usize,
 }
 
@@ -31,54 +33,49 @@ impl Keystream {
     pub(super) fn new(key: &[u8; 32], node: u64, first: u64) -> Self {
         let words = key.as_chunks().0;
         let key = std::array::from_fn(|i| u32::from_le_bytes(words[i]));
-        Self { key, node, next: first, words: [[0; MOST]; BLOCK], blocks: 0, taken: 0 }
+        Self { key, node, next: first, words: [0; MOST * BLOCK], made: 0, taken: 0 }
     }
 
-    /// Makes more blocks if all words were taken.
+    /// The words that are here and were not taken: some, in any case.
     #[inline(always)]
-    fn refill(&mut self) {
-        if self.taken == self.blocks * BLOCK {
+    fn here(&mut self) -> &[u64] {
+        if self.taken == self.made {
             self.make_blocks();
         }
+        &self.words[self.taken..self.made]
     }
 
     #[cold]
     fn make_blocks(&mut self) {
         let Self { key, node, next, words, .. } = self;
-        self.blocks = Arch::new().dispatch(Blocks { key, node: *node, first: *next, words });
-        self.next = self.next.wrapping_add(self.blocks as u64);
-        self.taken = 0;
+        let blocks = Arch::new().dispatch(Blocks { key, node: *node, first: *next, words });
+        self.next = self.next.wrapping_add(blocks as u64);
+        (self.made, self.taken) = (blocks * BLOCK, 0);
     }
 
     #[inline(always)]
     pub(super) fn next_word(&mut self) -> u64 {
-        self.refill();
-        let word = self.words[self.taken % BLOCK][self.taken / BLOCK % MOST];
+        let word = self.here()[0];
         self.taken += 1;
         word
     }
 
-    /// Sets `numbers` to those of the words of a block, if none of them was taken and each gives a number that is good.
+    /// Takes words and sets `numbers` to those that they give, up to the first one that is not good, whose word is left. Returns how many
+    /// are good; there may be fewer than asked for.
     #[inline(always)]
-    pub(super) fn take_block(&mut self, numbers: &mut [f64; BLOCK], number: impl Fn(u64) -> (f64, bool)) -> bool {
-        if !self.taken.is_multiple_of(BLOCK) {
-            return false;
-        }
-        self.refill();
-        let block = self.taken / BLOCK % MOST;
-        let mut all = true;
-        for (to, words) in numbers.iter_mut().zip(&self.words) {
+    pub(super) fn take_good(&mut self, numbers: &mut [f64], number: impl Fn(u64) -> (f64, bool)) -> usize {
+        let mut count = 0;
+        for (to, &word) in numbers.iter_mut().zip(self.here()) {
             let good;
-            (*to, good) = number(words[block]);
-            all &= good;
+            (*to, good) = number(word);
+            if !good {
+                cold_path();
+                break;
+            }
+            count += 1;
         }
-        if !all {
-            // A jump, and not a sum: the next block need not wait for this one.
-            cold_path();
-            return false;
-        }
-        self.taken += BLOCK;
-        true
+        self.taken += count;
+        count
     }
 }
 
@@ -87,8 +84,7 @@ struct Blocks<'a> {
     key: &'a [u32; 8],
     node: u64,
     first: u64,
-    /// `[word][block]`
-    words: &'a mut [[u64; MOST]; BLOCK],
+    words: &'a mut [u64; MOST * BLOCK],
 }
 
 impl WithSimd for Blocks<'_> {
@@ -108,7 +104,7 @@ impl WithSimd for Blocks<'_> {
         let words =
             [CONSTANTS[0], CONSTANTS[1], CONSTANTS[2], CONSTANTS[3], k0, k1, k2, k3, k4, k5, k6, k7, 0, 0, n0, n1];
         // Loops and not the methods of arrays: those take closures, which target features do not reach.
-        let mut start = [simd.splat_u32s(0); 2 * BLOCK];
+        let mut start = [simd.splat_u32s(0); HALVES];
         for (to, word) in start.iter_mut().zip(words) {
             *to = simd.splat_u32s(word);
         }
@@ -125,12 +121,17 @@ impl WithSimd for Blocks<'_> {
             quarter_round(simd, &mut x, [2, 7, 8, 13]);
             quarter_round(simd, &mut x, [3, 4, 9, 14]);
         }
-        for (word, to) in self.words.iter_mut().enumerate() {
-            S::as_mut_simd_u32s(&mut low[..lanes]).0[0] = simd.add_u32s(x[2 * word], start[2 * word]);
-            S::as_mut_simd_u32s(&mut high[..lanes]).0[0] = simd.add_u32s(x[2 * word + 1], start[2 * word + 1]);
-            for block in 0..MOST {
-                to[block] = u64::from(low[block]) | u64::from(high[block]) << 32;
-            }
+        let mut mixed = [simd.splat_f32s(0.0); HALVES];
+        for (to, (x, start)) in mixed.iter_mut().zip(x.into_iter().zip(start)) {
+            *to = simd.transmute_f32s_u32s(simd.add_u32s(x, start));
+        }
+        // A vector has one word of every block; the blocks are wanted one after the other.
+        let words = S::as_mut_simd_f32s(bytemuck::cast_slice_mut(self.words)).0;
+        for (part, mixed) in mixed.chunks_exact(lanes).enumerate() {
+            f32::transpose(simd, mixed, &mut words[part..], [1, HALVES / lanes]);
+        }
+        if cfg!(target_endian = "big") {
+            self.words.iter_mut().for_each(|word| *word = word.rotate_right(32));
         }
         lanes
     }
@@ -138,7 +139,7 @@ impl WithSimd for Blocks<'_> {
 
 /// Rounds of the cipher mix four of its sixteen words at a time.
 #[inline(always)]
-fn quarter_round<S: Simd>(simd: S, x: &mut [S::u32s; 2 * BLOCK], [a, b, c, d]: [usize; 4]) {
+fn quarter_round<S: Simd>(simd: S, x: &mut [S::u32s; HALVES], [a, b, c, d]: [usize; 4]) {
     for (to, from, mixed, bits) in [(a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)] {
         x[to] = simd.add_u32s(x[to], x[from]);
         let sum = simd.xor_u32s(x[mixed], x[to]);
@@ -172,26 +173,26 @@ mod tests {
                 }
                 let expected = other.next_u64();
                 assert_eq!(words.next_word(), expected, "word {place} of node {node}");
-                assert_eq!(
-                    scalar.words[place % BLOCK][0],
-                    expected,
-                    "word {place} of node {node}, one block at a time"
-                );
+                assert_eq!(scalar.words[place % BLOCK], expected, "word {place} of node {node}, one block at a time");
             }
         }
     }
 
     #[test]
-    fn a_block_is_taken_whole_or_not_at_all() {
+    fn words_are_taken_up_to_one_that_gives_no_good_number() {
         let mut words = Keystream::new(&[3; 32], 0, 0);
         let mut others = words.clone();
-        let mut numbers = [0.0; BLOCK];
-        let mut block = others.clone();
-        let last = (0..BLOCK).map(|_| block.next_word()).last().expect("eight words");
-        assert!(!words.take_block(&mut numbers, |word| (1.0, word != last)));
-        assert!(words.take_block(&mut numbers, |word| (word as f64, true)));
-        assert_eq!(numbers, std::array::from_fn(|_| others.next_word() as f64));
-        assert_eq!(words.next_word(), others.next_word());
-        assert!(!words.take_block(&mut numbers, |_| (1.0, true)), "a word of this block is gone");
+        let expected: Vec<u64> = (0..4 * MOST * BLOCK).map(|_| others.next_word()).collect();
+        for bad in [0, 5, 3 * MOST * BLOCK + 1] {
+            let mut words = words.clone();
+            let (mut numbers, mut done) = (vec![0.0; expected.len()], 0);
+            while done < bad {
+                done += words.take_good(&mut numbers[done..], |word| (word as f64, word != expected[bad]));
+            }
+            assert_eq!(words.take_good(&mut numbers[done..], |word| (word as f64, word != expected[bad])), 0);
+            assert_eq!(words.next_word(), expected[bad]);
+            assert!(numbers[..bad].iter().zip(&expected).all(|(&number, &word)| number == word as f64));
+        }
+        assert_eq!(words.take_good(&mut [0.0; 3], |_| (1.0, true)), 3, "no more than asked for");
     }
 }
