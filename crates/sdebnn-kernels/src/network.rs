@@ -134,7 +134,7 @@ impl Network {
 
     /// Given the gradient of `f` (before the last layer's activation, if it has one) in `workspace.gradients[0]`: the gradient of the
     /// parameters in `gradient`, and the gradient of `h` in `workspace.gradients[0]`. What the forward pass did not keep is computed
-    /// again.
+    /// again. Meanwhile, what lies `ahead` is asked for.
     pub(crate) fn backward<E: Element, S: Simd>(
         &self,
         simd: S,
@@ -182,6 +182,7 @@ impl Network {
                     None => Finish::Multiply(E::vectors::<S>(&workspace.slopes[previous])),
                 },
             };
+            // A share of what the gradient of the weights did not ask for.
             ahead.ask(ahead.0.len() / (index + 1));
             let input_gradient = E::vectors_mut::<S>(&mut next[..layer.inputs() * lanes]);
             let outside = E::vectors::<S>(&workspace.outside);
