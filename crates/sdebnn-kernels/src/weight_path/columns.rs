@@ -13,7 +13,6 @@ use crate::{
     element::{Element, MOST_LANES},
     far_memory::{NEAREST, prefetch},
     instructions::InstructionSet,
-    lane_sums::EIGHT,
 };
 
 /// Columns multiplied together, whole vectors for all instruction sets: those of `N` rows stay in the first-level cache.
@@ -245,18 +244,15 @@ fn whole_vectors<'a, E: Element, S: Simd, const N: usize>(
     vectors
 }
 
-/// The sums over the lanes of `sums[h][s]`, as `[s][h]`; each in the same order, whichever others there are.
+/// The sums over the lanes of `sums[h][s]`, as `[s][h]`.
 #[inline(always)]
 pub(super) fn reduce<E: Element, S: Simd, const N: usize>(simd: S, sums: &[E]) -> Vec<E> {
     let sums = E::vectors::<S>(sums);
     let rows = sums.len() / N;
     let mut totals = vec![E::ZERO; sums.len()];
-    for (block, sums) in sums.chunks(EIGHT).enumerate() {
-        let mut eight = [E::splat(simd, E::ZERO); EIGHT];
-        eight[..sums.len()].copy_from_slice(sums);
-        for (place, total) in E::sum_eight(simd, &eight)[..sums.len()].iter().enumerate() {
-            let (row, sample) = ((block * EIGHT + place) / N, (block * EIGHT + place) % N);
-            totals[sample * rows + row] = *total;
+    for (row, sums) in sums.chunks_exact(N).enumerate() {
+        for (sample, &sum) in sums.iter().enumerate() {
+            totals[sample * rows + row] = E::sum(simd, sum);
         }
     }
     totals
@@ -302,7 +298,7 @@ pub(super) fn multiply<E: Element>(matrix: Matrix<'_, E>, columns: usize, produc
         groups.map(move |(group, to)| (rows, group * GROUP, to)).collect::<Vec<_>>()
     };
     let work: Vec<_> = products.into_iter().flat_map(together).collect();
-    work.into_par_iter().with_max_len(1).for_each(|(rows, first, to)| {
+    work.into_par_iter().for_each(|(rows, first, to)| {
         let sums = for_each_piece(pieces(columns).collect(), |columns: Range<usize>| {
             let matrix = matrix.columns_from(columns.start);
             match to.len() / matrix.rows {

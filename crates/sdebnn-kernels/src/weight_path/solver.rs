@@ -163,7 +163,7 @@ impl<E: Element> WeightPathSolver<E> {
         let mut of_end = vec![E::ZERO; samples * hidden];
         let activations = deal_layers(&mut tape.activations, samples, |layer| layout.width(layer));
         let work = activations.into_par_iter().zip(of_end.par_chunks_exact_mut(hidden));
-        work.enumerate().with_max_len(1).for_each(|(sample, (activations, end))| {
+        work.enumerate().for_each(|(sample, (activations, end))| {
             InstructionSet::Detect.dispatch(Follow {
                 problem: &self.problem,
                 phi,
@@ -297,7 +297,7 @@ impl<E: Element> WeightPathSolver<E> {
             .zip(deal(&mut noise_gradients, &each, samples, first))
             .zip(initial_gradients.chunks_exact_mut(first))
             .collect::<Vec<_>>();
-        of_samples.into_par_iter().enumerate().with_max_len(1).for_each(
+        of_samples.into_par_iter().enumerate().for_each(
             |(sample, ((((hidden_gradients, coefficients), of_divergence), noise_gradients), initial_gradient))| {
                 let kept = tape.activations.iter().enumerate();
                 let divergence = counts.then(|| Divergence {
