@@ -103,6 +103,6 @@ mod tests {
 
     #[test]
     fn the_lanes_of_each_vector_are_summed() {
-        InstructionSet::ALL.map(|instructions| instructions.dispatch(Sums));
+        InstructionSet::ALL.into_iter().for_each(|instructions| instructions.dispatch(Sums));
     }
 }

@@ -135,6 +135,7 @@ impl Network {
     /// Given the gradient of `f` (before the last layer's activation, if it has one) in `workspace.gradients[0]`: the gradient of the
     /// parameters in `gradient`, and the gradient of `h` in `workspace.gradients[0]`. What the forward pass did not keep is computed
     /// again. Meanwhile, what lies `ahead` is asked for.
+    #[expect(clippy::too_many_arguments, reason = "what goes in, what was kept of it, what comes next, and memory")]
     pub(crate) fn backward<E: Element, S: Simd>(
         &self,
         simd: S,
