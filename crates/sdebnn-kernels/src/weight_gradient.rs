@@ -47,7 +47,7 @@ fn block_of_rows<const C: usize>(rest: usize) -> usize {
 /// `dw[q, c, tap] = Σ_p Σ_lane x[p at tap, c] · dy[p, q]`: a product of matrices that is summed over pixels and examples.
 ///
 /// Blocks of the wide image are transposed, so that vectors hold channels instead of examples. Sums then need no reduction
-/// over lanes, and few enough of them remain to stay in cache.
+/// over lanes, and few enough of them remain to stay in cache. Where it pays, a dense layer is left to [`DenseGradient`].
 pub(crate) struct WeightGradient<'a, 'b, E: Element, S: Simd> {
     pub(crate) pairing: &'a Pairing,
     pub(crate) channels: [usize; 2],
