@@ -125,7 +125,7 @@ impl Layer {
         let vectors = if time == TimeInput::Squash { 4 } else { 1 };
         Self {
             transposed: geometry.transposed(),
-            pairing: Pairing::new(&geometry, channels),
+            pairing: Pairing::new(&geometry, channels, false),
             geometry,
             channels,
             time,
@@ -141,6 +141,7 @@ impl Layer {
     /// The same layer computed by filters, made from its relation and the transposed one, if that pays with vectors of so many bytes.
     fn filtered(mut self, bytes: usize, filters: impl FnOnce([&Geometry; 2]) -> [Filter; 2]) -> Self {
         if Filter::pays(bytes) {
+            self.pairing = Pairing::new(&self.geometry, self.channels, true);
             self.filters = Some(filters([&self.geometry, &self.transposed]));
         }
         self

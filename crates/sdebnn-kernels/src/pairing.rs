@@ -1,10 +1,18 @@
 //! Which pixels of two images are multiplied for a weight gradient, and in which order.
 
-use crate::geometry::Geometry;
+use std::collections::BTreeMap;
+
+use crate::geometry::{Geometry, Link};
 
 /// Pixels of the wide image treated together: transposed, a few channels of them stay in the nearest cache while all taps
 /// and all channels of the narrow image pass.
 const BLOCK: usize = 24;
+
+/// Channels of the narrow image below which neighbouring taps may be taken together: so few alone would not occupy the multiply-adds.
+const FEW: usize = 6;
+
+/// Taps of a row of a kernel.
+const ROW: usize = 3;
 
 /// The meetings of two images, cut into blocks of pixels of the *wide* one, which has more channels (or fewer pixels): its
 /// channels become the lanes of vectors. Numbers of the *narrow* one are broadcast.
@@ -18,15 +26,47 @@ pub(crate) struct Pairing {
     pub(crate) pixels: [usize; 2],
     /// Pixels of a block.
     pub(crate) block: usize,
-    /// `(wide pixel within the block, narrow pixel)`, by block, then tap.
-    pairs: Vec<[u32; 2]>,
-    /// End of each (block, tap) in `pairs`.
+    /// Whether neighbouring pixels of the narrow image are met under taps in descending order.
+    descending: bool,
+    /// Most neighbouring taps of a sweep.
+    pub(crate) longest: usize,
+    /// By block, then taps.
+    sweeps: Vec<Sweep>,
+    /// End of each block in `sweeps`.
     ends: Vec<usize>,
 }
 
+/// Pixels that meet under the same neighbouring taps.
+#[derive(Clone, Debug)]
+pub(crate) struct Sweep {
+    /// [`Pairing::rank`] of the tap under which a wide pixel meets a narrow one.
+    pub(crate) first: usize,
+    /// Taps: it meets the narrow pixel after that one under the tap of the next rank, and so on.
+    pub(crate) taps: usize,
+    /// `(wide pixel within the block, first narrow pixel)`
+    pub(crate) pairs: Vec<[u32; 2]>,
+}
+
+/// Two pixels that are multiplied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Meeting {
+    wide: usize,
+    kernel_row: usize,
+    narrow: usize,
+    tap: usize,
+}
+
+impl Meeting {
+    /// Whether `other` is that of the next narrow pixel with the same wide one, under the same row of the kernel.
+    fn precedes(&self, other: &Self) -> bool {
+        (self.wide, self.kernel_row, self.narrow + 1) == (other.wide, other.kernel_row, other.narrow)
+    }
+}
+
 impl Pairing {
-    /// Pairs the images of a layer with `channels` = (input, output).
-    pub(crate) fn new(geometry: &Geometry, channels: [usize; 2]) -> Self {
+    /// Pairs the images of a layer with `channels` = (input, output). If there are registers for the sums of several taps, which
+    /// `many_registers` says, few channels take neighbouring taps together.
+    pub(crate) fn new(geometry: &Geometry, channels: [usize; 2], many_registers: bool) -> Self {
         let [inputs, outputs] = channels;
         // Weights of a dense layer lie together by input: its gradient is written in vectors if the inputs are wide.
         let fewer_outputs = geometry.taps > 1 && geometry.outputs <= geometry.inputs;
@@ -37,30 +77,45 @@ impl Pairing {
         }
         let blocks = pixels[1].div_ceil(BLOCK).max(1);
         let block = pixels[1].div_ceil(blocks).max(1);
-        let mut lists = vec![Vec::new(); blocks * geometry.taps];
-        for link in &geometry.links {
+        let meeting = |link: &Link| {
             let [narrow, wide] = if output_is_wide { [link.input, link.output] } else { [link.output, link.input] };
-            lists[wide / block * geometry.taps + link.tap].push([(wide % block) as u32, narrow as u32]);
+            Meeting { wide, kernel_row: link.tap / ROW, narrow, tap: link.tap }
+        };
+        let mut meetings: Vec<_> = geometry.links.iter().map(meeting).collect();
+        meetings.sort_unstable();
+        let descending = meetings.windows(2).any(|pair| pair[0].precedes(&pair[1]) && pair[1].tap + 1 == pair[0].tap);
+        let rank = |tap: usize| if descending { geometry.taps - 1 - tap } else { tap };
+        let joined = many_registers && inputs.min(outputs) < FEW;
+        let runs = meetings.chunk_by(|a, b| joined && a.precedes(b) && rank(b.tap) == rank(a.tap) + 1);
+        let mut by_taps = vec![BTreeMap::<_, Vec<_>>::new(); blocks];
+        for run in runs {
+            let Meeting { wide, narrow, tap, .. } = run[0];
+            let pairs = by_taps[wide / block].entry((rank(tap), run.len())).or_default();
+            pairs.push([(wide % block) as u32, narrow as u32]);
         }
-        let mut pairs = Vec::with_capacity(geometry.links.len());
-        let mut ends = Vec::with_capacity(lists.len());
-        for list in lists {
-            pairs.extend(list);
-            ends.push(pairs.len());
+        let (mut sweeps, mut ends) = (Vec::new(), Vec::with_capacity(blocks));
+        for by_taps in by_taps {
+            sweeps.extend(by_taps.into_iter().map(|((first, taps), pairs)| Sweep { first, taps, pairs }));
+            ends.push(sweeps.len());
         }
-        Self { output_is_wide, taps: geometry.taps, pixels, block, pairs, ends }
+        let longest = sweeps.iter().map(|sweep| sweep.taps).max().unwrap_or(1);
+        Self { output_is_wide, taps: geometry.taps, pixels, block, descending, longest, sweeps, ends }
     }
 
     /// Blocks of pixels.
     pub(crate) fn blocks(&self) -> usize {
-        self.ends.len() / self.taps
+        self.ends.len()
     }
 
-    /// `(wide pixel within the block, narrow pixel)` of all meetings of a block under one tap.
-    pub(crate) fn pairs(&self, block: usize, tap: usize) -> &[[u32; 2]] {
-        let index = block * self.taps + tap;
-        let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
-        &self.pairs[start..self.ends[index]]
+    /// Place of a tap in the order in which neighbouring narrow pixels are met.
+    pub(crate) fn rank(&self, tap: usize) -> usize {
+        if self.descending { self.taps - 1 - tap } else { tap }
+    }
+
+    /// All meetings of a block.
+    pub(crate) fn sweeps(&self, block: usize) -> &[Sweep] {
+        let start = block.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.sweeps[start..self.ends[block]]
     }
 
     /// (input, output) as (narrow, wide).

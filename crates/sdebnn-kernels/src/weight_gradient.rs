@@ -31,13 +31,15 @@ fn block_of_vectors(rest: usize, rows: usize) -> usize {
     }
 }
 
-/// Narrow channels whose sums are kept in registers together, of `rest` left, with `C` vectors each: about equally many each
-/// time. Twelve sums hide the latency of the multiply-add best; with three vectors, nine do better, because twelve leave
-/// no register free beside their operands, and with one, eight, which share it.
+/// Narrow channels whose sums are kept in registers together, of `rest` left, with `C` vectors of `bytes` bytes each: about equally
+/// many each time. Twelve sums hide the latency of the multiply-add best in sixteen registers; with three vectors, nine do better,
+/// because twelve leave no register free beside their operands, and with one, eight, which share it. Instruction sets with vectors of
+/// 64 bytes have registers for eighteen.
 #[inline(always)]
-fn block_of_rows<const C: usize>(rest: usize) -> usize {
+fn block_of_rows<const C: usize>(rest: usize, bytes: usize) -> usize {
     let most = match C {
         1 => 8,
+        2 if bytes == 64 => 9,
         2 => 6,
         _ => 3,
     };
@@ -136,7 +138,7 @@ struct Products<'a, E> {
     narrow: &'a [E],
     /// `[pixel][channel][example]`
     wide: &'a [E],
-    /// `[block of columns][tap][row][column within the block]`
+    /// `[block of columns][rank of the tap][row][column within the block]`
     sums: &'a mut [E],
     /// A block of columns of a block of the wide image, `[pixel][example][column within the block]`.
     panel: &'a mut [E],
@@ -177,7 +179,7 @@ impl<E: Element> Products<'_, E> {
         for block in 0..self.pairing.blocks() {
             let mut first = 0;
             while first < vectors {
-                let count = block_of_vectors(vectors - first, self.rows);
+                let count = block_of_vectors(vectors - first, self.pairing.longest * self.rows);
                 match count {
                     1 => self.block::<S, K, 1>(simd, block, first),
                     2 => self.block::<S, K, 2>(simd, block, first),
@@ -196,18 +198,19 @@ impl<E: Element> Products<'_, E> {
     #[inline(always)]
     fn block<S: Simd, const K: usize, const C: usize>(&mut self, simd: S, block: usize, first: usize) {
         self.transpose::<S, K, C>(simd, block, first);
-        let lanes = E::lanes::<S>();
-        let in_place = self.in_place::<S>();
+        let (lanes, bytes) = (E::lanes::<S>(), size_of::<E::Vector<S>>());
+        let (pairing, in_place) = (self.pairing, self.in_place::<S>());
         let sums = first * self.pairing.taps * self.rows;
-        for tap in 0..self.pairing.taps {
-            let pairs = self.pairing.pairs(block, tap);
+        for sweep in pairing.sweeps(block) {
+            // Rows of neighbouring pixels follow each other.
+            let (pairs, rows) = (&sweep.pairs, sweep.taps * self.rows);
             let mut row = 0;
-            while row < self.rows && !pairs.is_empty() {
-                let count = block_of_rows::<C>(self.rows - row);
+            while row < rows {
+                let count = block_of_rows::<C>(rows - row, bytes);
                 let place = if in_place {
                     row * self.strides[0] + self.columns.start + first * lanes
                 } else {
-                    (sums + (tap * self.rows + row) * C) * lanes
+                    (sums + (sweep.first * self.rows + row) * C) * lanes
                 };
                 match count {
                     1 => self.product::<S, K, 1, C>(simd, pairs, row, place),
@@ -216,8 +219,9 @@ impl<E: Element> Products<'_, E> {
                     4 if C <= 2 => self.product::<S, K, 4, C>(simd, pairs, row, place),
                     5 if C <= 2 => self.product::<S, K, 5, C>(simd, pairs, row, place),
                     6 if C <= 2 => self.product::<S, K, 6, C>(simd, pairs, row, place),
-                    7 if C == 1 => self.product::<S, K, 7, C>(simd, pairs, row, place),
-                    8 if C == 1 => self.product::<S, K, 8, C>(simd, pairs, row, place),
+                    7 if C == 1 || C == 2 && bytes == 64 => self.product::<S, K, 7, C>(simd, pairs, row, place),
+                    8 if C == 1 || C == 2 && bytes == 64 => self.product::<S, K, 8, C>(simd, pairs, row, place),
+                    9 if C == 2 && bytes == 64 => self.product::<S, K, 9, C>(simd, pairs, row, place),
                     _ => unreachable!("{count} rows of {C} vectors"),
                 }
                 row += count;
@@ -271,7 +275,7 @@ impl<E: Element> Products<'_, E> {
             for example in 0..examples {
                 // SAFETY: pairs count pixels within a block, for which the panel has `examples * C` vectors each.
                 let factor = |c: usize| unsafe { *panel.get_unchecked(y + example * C + c) };
-                // SAFETY: pairs hold pixels of the narrow image, whose length `run` has compared.
+                // SAFETY: pairs hold pixels of the narrow image, after which come those of a sweep's other taps; `run` has compared its length.
                 let number = |r: usize| unsafe { *self.narrow.get_unchecked(x + r * examples + example) };
                 // Sixteen registers hold the sums, the fewer operands, and one of the others.
                 if R < C {
@@ -321,13 +325,14 @@ impl<E: Element> Products<'_, E> {
         let [row_stride, column_stride, tap_stride] = self.strides;
         let mut first = 0;
         while first < vectors {
-            let count = block_of_vectors(vectors - first, self.rows);
+            let count = block_of_vectors(vectors - first, self.pairing.longest * self.rows);
             let columns = (self.columns.start + first * lanes)
                 ..(self.columns.start + (first + count) * lanes).min(self.columns.end);
             let start = first * self.pairing.taps * self.rows;
             for tap in 0..self.pairing.taps {
+                let first_row = self.pairing.rank(tap) * self.rows;
                 for row in 0..self.rows {
-                    let from = &self.sums[(start + (tap * self.rows + row) * count) * lanes..][..columns.len()];
+                    let from = &self.sums[(start + (first_row + row) * count) * lanes..][..columns.len()];
                     let to = &mut self.gradient[row * row_stride + tap * tap_stride + columns.start * column_stride..];
                     if column_stride == 1 {
                         to[..columns.len()].copy_from_slice(from);

@@ -41,7 +41,6 @@ fn golden() {
     let mut failures = Vec::new();
     for file in &files {
         let case = Case::read(file);
-        // Adaptive solves have no kernels.
         // An adaptive solve by Euler has no kernels.
         let without = case.meta.adaptive && case.meta.method == "euler";
         let engines = if without { &[Engine::Reference][..] } else { &[Engine::Reference, Engine::Fused] };
