@@ -41,8 +41,8 @@
 //!   constant, becomes one bias per class.
 //! - One kernel, a contraction over taps and channels, serves convolutions, transposed convolutions, dense layers and their
 //!   input gradients. With AVX-512, convolutions share products between neighbouring outputs of a row instead.
-//! - A weight gradient sums over examples too. Blocks of one image are transposed for it, so that vectors hold channels; with AVX-512, the
-//!   sums of dense layers stay in the lanes of examples instead, and are added up at the end.
+//! - A weight gradient sums over examples too. Blocks of one image are transposed for it, so that vectors hold channels; with AVX-512, few
+//!   channels take the taps of a kernel's row together, and the sums of dense layers stay in the lanes of examples, to be added up at the end.
 //! - A [`Tape`] keeps states and drifts, and as many hidden layers as its budget allows; the others are computed again.
 //! - Tiles are cut by example, never by thread, and their weight gradients are summed in tile order: results do not depend on
 //!   the number of threads.

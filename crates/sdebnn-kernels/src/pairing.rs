@@ -26,20 +26,18 @@ pub(crate) struct Pairing {
     pub(crate) pixels: [usize; 2],
     /// Pixels of a block.
     pub(crate) block: usize,
-    /// Whether neighbouring pixels of the narrow image are met under taps in descending order.
-    descending: bool,
+    /// Rank of each tap in the order in which neighbouring pixels of the narrow image are met.
+    pub(crate) ranks: Vec<usize>,
     /// Most neighbouring taps of a sweep.
     pub(crate) longest: usize,
-    /// By block, then taps.
-    sweeps: Vec<Sweep>,
-    /// End of each block in `sweeps`.
-    ends: Vec<usize>,
+    /// All meetings, block by block.
+    pub(crate) sweeps: Vec<Vec<Sweep>>,
 }
 
 /// Pixels that meet under the same neighbouring taps.
 #[derive(Clone, Debug)]
 pub(crate) struct Sweep {
-    /// [`Pairing::rank`] of the tap under which a wide pixel meets a narrow one.
+    /// Rank of the tap under which a wide pixel meets a narrow one.
     pub(crate) first: usize,
     /// Taps: it meets the narrow pixel after that one under the tap of the next rank, and so on.
     pub(crate) taps: usize,
@@ -84,38 +82,20 @@ impl Pairing {
         let mut meetings: Vec<_> = geometry.links.iter().map(meeting).collect();
         meetings.sort_unstable();
         let descending = meetings.windows(2).any(|pair| pair[0].precedes(&pair[1]) && pair[1].tap + 1 == pair[0].tap);
-        let rank = |tap: usize| if descending { geometry.taps - 1 - tap } else { tap };
+        let ranks: Vec<usize> =
+            (0..geometry.taps).map(|tap| if descending { geometry.taps - 1 - tap } else { tap }).collect();
         let joined = many_registers && inputs.min(outputs) < FEW;
-        let runs = meetings.chunk_by(|a, b| joined && a.precedes(b) && rank(b.tap) == rank(a.tap) + 1);
+        let runs = meetings.chunk_by(|a, b| joined && a.precedes(b) && ranks[b.tap] == ranks[a.tap] + 1);
         let mut by_taps = vec![BTreeMap::<_, Vec<_>>::new(); blocks];
         for run in runs {
             let Meeting { wide, narrow, tap, .. } = run[0];
-            let pairs = by_taps[wide / block].entry((rank(tap), run.len())).or_default();
+            let pairs = by_taps[wide / block].entry((ranks[tap], run.len())).or_default();
             pairs.push([(wide % block) as u32, narrow as u32]);
         }
-        let (mut sweeps, mut ends) = (Vec::new(), Vec::with_capacity(blocks));
-        for by_taps in by_taps {
-            sweeps.extend(by_taps.into_iter().map(|((first, taps), pairs)| Sweep { first, taps, pairs }));
-            ends.push(sweeps.len());
-        }
-        let longest = sweeps.iter().map(|sweep| sweep.taps).max().unwrap_or(1);
-        Self { output_is_wide, taps: geometry.taps, pixels, block, descending, longest, sweeps, ends }
-    }
-
-    /// Blocks of pixels.
-    pub(crate) fn blocks(&self) -> usize {
-        self.ends.len()
-    }
-
-    /// Place of a tap in the order in which neighbouring narrow pixels are met.
-    pub(crate) fn rank(&self, tap: usize) -> usize {
-        if self.descending { self.taps - 1 - tap } else { tap }
-    }
-
-    /// All meetings of a block.
-    pub(crate) fn sweeps(&self, block: usize) -> &[Sweep] {
-        let start = block.checked_sub(1).map_or(0, |before| self.ends[before]);
-        &self.sweeps[start..self.ends[block]]
+        let longest = by_taps.iter().flat_map(BTreeMap::keys).map(|&(_, taps)| taps).max().unwrap_or(1);
+        let sweep = |((first, taps), pairs)| Sweep { first, taps, pairs };
+        let sweeps = by_taps.into_iter().map(|by_taps| by_taps.into_iter().map(sweep).collect()).collect();
+        Self { output_is_wide, taps: geometry.taps, pixels, block, ranks, longest, sweeps }
     }
 
     /// (input, output) as (narrow, wide).

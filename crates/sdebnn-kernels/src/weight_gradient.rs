@@ -166,7 +166,7 @@ impl<E: Element> Products<'_, E> {
     fn in_place<S: Simd>(&self) -> bool {
         let pairing = self.pairing;
         let whole = self.columns.len().is_multiple_of(E::lanes::<S>());
-        pairing.taps == 1 && pairing.blocks() == 1 && self.strides[1] == 1 && whole
+        pairing.taps == 1 && pairing.sweeps.len() == 1 && self.strides[1] == 1 && whole
     }
 
     #[inline(always)]
@@ -176,7 +176,7 @@ impl<E: Element> Products<'_, E> {
         if !in_place {
             self.sums.fill(E::ZERO);
         }
-        for block in 0..self.pairing.blocks() {
+        for block in 0..self.pairing.sweeps.len() {
             let mut first = 0;
             while first < vectors {
                 let count = block_of_vectors(vectors - first, self.pairing.longest * self.rows);
@@ -201,7 +201,7 @@ impl<E: Element> Products<'_, E> {
         let (lanes, bytes) = (E::lanes::<S>(), size_of::<E::Vector<S>>());
         let (pairing, in_place) = (self.pairing, self.in_place::<S>());
         let sums = first * self.pairing.taps * self.rows;
-        for sweep in pairing.sweeps(block) {
+        for sweep in &pairing.sweeps[block] {
             // Rows of neighbouring pixels follow each other.
             let (pairs, rows) = (&sweep.pairs, sweep.taps * self.rows);
             let mut row = 0;
@@ -330,7 +330,7 @@ impl<E: Element> Products<'_, E> {
                 ..(self.columns.start + (first + count) * lanes).min(self.columns.end);
             let start = first * self.pairing.taps * self.rows;
             for tap in 0..self.pairing.taps {
-                let first_row = self.pairing.rank(tap) * self.rows;
+                let first_row = self.pairing.ranks[tap] * self.rows;
                 for row in 0..self.rows {
                     let from = &self.sums[(start + (first_row + row) * count) * lanes..][..columns.len()];
                     let to = &mut self.gradient[row * row_stride + tap * tap_stride + columns.start * column_stride..];
