@@ -47,7 +47,7 @@ impl Activation {
 
     /// Whether what is kept for the backward pass is the value, and not the argument.
     pub(crate) fn keeps_value(self) -> bool {
-        self == Self::Tanh
+        matches!(self, Self::Tanh | Self::Identity)
     }
 
     /// The limit of the function at `+∞`, if it is finite.

@@ -80,8 +80,8 @@ pub(crate) enum Finish<'a, V> {
     Record(Activation, bool, &'a mut [V]),
     /// `a ← act(y)`, `y ← act'(y)`
     Differentiate(Activation, &'a mut [V]),
-    /// `y ← y · d`
-    Multiply(&'a [V]),
+    /// `y ← y · d`, with `d` where `y` goes.
+    Scale,
     /// `y ← y · act'`, the derivative from what was kept of the argument.
     TimesSlope(Activation, &'a [V]),
 }
@@ -152,6 +152,7 @@ impl<E: Element, S: Simd> Contraction<'_, E, S> {
                     weights,
                     strides,
                     bias,
+                    scales: matches!(self.finish, Finish::Scale),
                     output: self.output,
                 });
                 finish_pixels::<E, S>(simd, pixels, self.channels[1], self.output, &mut self.finish);
@@ -172,6 +173,8 @@ struct Sums<'a, E: Element, S: Simd, const P: usize> {
     /// None if the weights are packed.
     strides: Option<WeightStrides>,
     bias: &'a [E],
+    /// Whether the output is multiplied with what is there.
+    scales: bool,
     output: &'a mut [E::Vector<S>],
 }
 
@@ -246,7 +249,7 @@ impl<E: Element, S: Simd, const P: usize> Sums<'_, E, S, P> {
         }
         for p in 0..G {
             let to = pixels[p].1 * outputs + first;
-            self.output[to..to + Q].copy_from_slice(&sums[p]);
+            store::<E, S, Q>(self.simd, self.scales, &mut self.output[to..to + Q], &sums[p]);
         }
     }
 
@@ -283,6 +286,23 @@ impl<E: Element, S: Simd, const P: usize> Sums<'_, E, S, P> {
     }
 }
 
+/// `to = values`, or `to = to · values` for [`Finish::Scale`].
+#[inline(always)]
+pub(crate) fn store<E: Element, S: Simd, const Q: usize>(
+    simd: S,
+    scales: bool,
+    to: &mut [E::Vector<S>],
+    values: &[E::Vector<S>; Q],
+) {
+    if scales {
+        for (to, &value) in to.iter_mut().zip(values) {
+            *to = E::mul(simd, value, *to);
+        }
+    } else {
+        to.copy_from_slice(values);
+    }
+}
+
 /// [`Finish`] for some pixels, the second of each pair.
 pub(crate) fn finish_pixels<E: Element, S: Simd>(
     simd: S,
@@ -307,20 +327,12 @@ impl<E: Element, S: Simd> WithSimd for FinishPixels<'_, '_, E, S> {
     #[inline(always)]
     fn with_simd<T: Simd>(self, _: T) {
         match *self.finish {
-            Finish::Keep => {}
+            Finish::Keep | Finish::Scale => {}
             Finish::Activate(act)
             | Finish::Record(act, ..)
             | Finish::Differentiate(act, _)
             | Finish::TimesSlope(act, _) => {
                 activation::dispatch::<E, _>(act, self);
-            }
-            Finish::Multiply(by) => {
-                for &(_, pixel) in self.pixels {
-                    let range = pixel * self.channels..(pixel + 1) * self.channels;
-                    for (y, &d) in self.output[range.clone()].iter_mut().zip(&by[range]) {
-                        *y = E::mul(self.simd, *y, d);
-                    }
-                }
             }
         }
     }
@@ -333,7 +345,7 @@ impl<E: Element, S: Simd> WithFunction<E> for FinishPixels<'_, '_, E, S> {
         let Self { simd, pixels, channels, output, finish } = self;
         let ranges = pixels.iter().map(|&(_, pixel)| pixel * channels..(pixel + 1) * channels);
         match finish {
-            Finish::Keep | Finish::Multiply(_) => {}
+            Finish::Keep | Finish::Scale => {}
             Finish::Activate(_) => {
                 for range in ranges {
                     for y in &mut output[range] {

@@ -146,7 +146,6 @@ impl Network {
         ahead: &mut Foreseen<'_, E>,
         gradient: &mut [E],
     ) {
-        self.replay(simd, weights, h, workspace, &kept);
         if let Some(order) = &self.output_order {
             let from = E::vectors::<S>(&workspace.gradients[0]);
             let to = E::vectors_mut::<S>(&mut workspace.permuted);
@@ -157,6 +156,9 @@ impl Network {
         }
         for (index, layer, parameters) in self.with_parameters(weights.parameters).rev() {
             let folded = &weights.folded[index];
+            if let Some(previous) = index.checked_sub(1) {
+                self.recall(simd, weights, h, workspace, &kept, previous);
+            }
             let [current, next] = &mut workspace.gradients;
             let lanes = E::lanes::<S>();
             let output_gradient = E::vectors::<S>(&current[..layer.outputs() * lanes]);
@@ -180,7 +182,7 @@ impl Network {
                 None | Some((_, Activation::Identity)) => Finish::Keep,
                 Some((previous, activation)) => match self.kept_value(&kept, previous) {
                     Some(value) => Finish::TimesSlope(activation, E::vectors::<S>(value)),
-                    None => Finish::Multiply(E::vectors::<S>(&workspace.slopes[previous])),
+                    None => Finish::Scale,
                 },
             };
             // A share of what the gradient of the weights did not ask for.
@@ -197,32 +199,44 @@ impl Network {
         kept.of_layer(index).filter(|_| self.layers[index].activation.keeps_value())
     }
 
-    /// Fills the values and slopes of the hidden layers, except for those whose values are on the tape.
-    fn replay<E: Element, S: Simd>(
+    /// Finds the values of a hidden layer, and their slopes in `workspace.gradients[1]`, where the gradient of that layer will be,
+    /// unless the values are on the tape. Layers are asked for from the last to the first.
+    fn recall<E: Element, S: Simd>(
         &self,
         simd: S,
         weights: StageWeights<'_, E>,
         h: &[E],
         workspace: &mut Workspace<E>,
         kept: &Slots<'_, &[E]>,
+        index: usize,
     ) {
-        let hidden = self.layers.len() - 1;
-        for (index, (layer, folded)) in self.layers.iter().zip(weights.folded).enumerate().take(hidden) {
-            if self.kept_value(kept, index).is_some() {
+        if self.kept_value(kept, index).is_some() {
+            return;
+        }
+        let Workspace { hidden, slopes, gradients: [_, next], outside, .. } = workspace;
+        let outside = E::vectors::<S>(outside);
+        let next = &mut next[..self.layers[index].outputs() * E::lanes::<S>()];
+        if index + 2 < self.layers.len() && kept.of_layer(index + 1).is_none() {
+            // The layer after it was computed from it.
+            return next.copy_from_slice(&slopes[index]);
+        }
+        let first = (0..=index).rev().find(|&index| kept.of_layer(index).is_some()).unwrap_or(0);
+        for current in first..=index {
+            if self.kept_value(kept, current).is_some() {
                 continue;
             }
-            let (before, after) = workspace.hidden.split_at_mut(index);
-            let to = E::vectors_mut::<S>(&mut after[0]);
-            let slopes = E::vectors_mut::<S>(&mut workspace.slopes[index]);
-            match kept.of_layer(index) {
-                Some(slot) => restore::<E, S>(simd, layer.activation, E::vectors::<S>(slot), to, slopes),
+            let (layer, (before, after)) = (&self.layers[current], hidden.split_at_mut(current));
+            let values = E::vectors_mut::<S>(&mut after[0]);
+            let slopes = E::vectors_mut::<S>(if current == index { &mut *next } else { &mut slopes[current] });
+            match kept.of_layer(current) {
+                Some(slot) => restore::<E, S>(simd, layer.activation, E::vectors::<S>(slot), values, slopes),
                 None => {
-                    let input = match index.checked_sub(1) {
+                    let input = match current.checked_sub(1) {
                         None => h,
                         Some(previous) => self.kept_value(kept, previous).unwrap_or(&before[previous]),
                     };
-                    let finish = Finish::Differentiate(layer.activation, to);
-                    let outside = E::vectors::<S>(&workspace.outside);
+                    let finish = Finish::Differentiate(layer.activation, values);
+                    let folded = &weights.folded[current];
                     layer.forward(simd, folded, E::vectors::<S>(input), slopes, finish, outside);
                 }
             }

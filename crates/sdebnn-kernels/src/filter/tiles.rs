@@ -5,7 +5,7 @@ use pulp::{Simd, WithSimd};
 
 use super::{Filter, Kind, Part, TAPS, Tile, blocks};
 use crate::{
-    contraction::{Contraction, Finish, Weights, finish_pixels},
+    contraction::{Contraction, Finish, Weights, finish_pixels, store},
     element::Element,
 };
 
@@ -44,6 +44,7 @@ impl<E: Element, S: Simd> Filtering<'_, E, S> {
                 input: self.input,
                 weights: self.weights,
                 bias: self.bias,
+                scales: matches!(self.finish, Finish::Scale),
                 output: self.output,
                 outside: self.outside,
             });
@@ -73,6 +74,8 @@ struct Tiles<'a, E: Element, S: Simd> {
     input: &'a [E::Vector<S>],
     weights: &'a [E],
     bias: &'a [E],
+    /// Whether the output is multiplied with what is there.
+    scales: bool,
     output: &'a mut [E::Vector<S>],
     outside: &'a [E::Vector<S>],
 }
@@ -157,7 +160,7 @@ impl<E: Element, S: Simd> Tiles<'_, E, S> {
             let pixel = self.part.row * filter.widths[1] + column;
             let to = &mut self.output[pixel * outputs + first..][..Q];
             if self.bias.is_empty() {
-                to.copy_from_slice(end);
+                store::<E, S, Q>(self.simd, self.scales, to, end);
             } else {
                 let bias = &self.bias[filter.classes[pixel] * outputs + first..][..Q];
                 for q in 0..Q {
