@@ -109,7 +109,7 @@ impl TapePlan {
         let last = (evaluation + 1).is_multiple_of(stages);
         let start = if last { self.states[evaluation / stages] } else { hidden.start };
         let asked = &tape[start..hidden.end];
-        Foreseen(if self.far && size_of_val(asked) <= FORESEEN { asked } else { &[] })
+        Foreseen(if size_of_val(asked) <= FORESEEN { asked } else { &[] })
     }
 
     /// Drift and hidden layers of an evaluation.
