@@ -42,6 +42,9 @@ const NEAR: usize = 16 << 20;
 /// Most bytes of an evaluation that are asked for while the one after it is computed.
 const FORESEEN: usize = 128 << 10;
 
+/// Floating-point operations a number that are no more work than to write the number and to read it again.
+const CHEAP: f64 = 16.0;
+
 impl TapePlan {
     /// Keeps as much as fits `budget` bytes for all of `tiles` tiles.
     pub(crate) fn new<E>(network: &Network, lanes: usize, problem: &Problem, tiles: usize, budget: usize) -> Self {
@@ -54,8 +57,8 @@ impl TapePlan {
         let always = state + (0..stages).map(drift).sum::<usize>();
         let mut remaining = budget.saturating_sub(steps * always);
         let mut kept = vec![vec![None; hidden.len()]; evaluations];
-        let mut by_value: Vec<usize> = (0..hidden.len()).collect();
         let value = |index: &usize| hidden[*index].flops() as f64 / hidden[*index].outputs() as f64;
+        let mut by_value: Vec<usize> = (0..hidden.len()).filter(|index| value(index) > CHEAP).collect();
         by_value.sort_by(|a, b| value(b).total_cmp(&value(a)));
         for index in by_value {
             let elements = hidden[index].outputs() * lanes;
