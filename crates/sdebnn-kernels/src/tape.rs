@@ -15,7 +15,7 @@ use crate::{
 /// Always: the state at every step and the drift of every evaluation, as far as the backward pass asks for it. The values of a hidden layer
 /// before its activation are kept where the memory budget allows, and computed again where it does not. Computing layer `l` again needs
 /// only the input of layer `l`, which the backward pass restores in any case, so the cost of dropping a layer is its own arithmetic. Layers
-/// with the most arithmetic per number are kept first.
+/// with the most arithmetic per number are kept first, those with next to none never.
 ///
 /// The backward pass reads the tape from its end to its beginning: of every step, the last stage asks for the state, all drifts and its own
 /// hidden layers, which lie together, and each stage before it for its hidden layers, which lie before them.
