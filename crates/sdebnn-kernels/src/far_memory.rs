@@ -2,9 +2,9 @@
 
 use pulp::{Simd, WithSimd};
 
+use crate::element::Element;
 #[cfg(target_arch = "x86_64")]
-use crate::instructions::same;
-use crate::{buffer::CACHE_LINE, element::Element};
+use crate::{buffer::CACHE_LINE, instructions::same};
 
 /// `to = value`. If `far` and with AVX-512, where a vector is a cache line, memory is written without being read first, and the caches keep
 /// what they have: for what nobody reads soon. See [`settle`].
@@ -72,6 +72,8 @@ pub(crate) fn prefetch<const CACHE: i32, E>(row: &[E], at: usize, length: usize)
         // SAFETY: a prefetch reads nothing that the program could see and never fails, so any address will do.
         unsafe { _mm_prefetch::<CACHE>(line.cast()) };
     }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (row, at, length);
 }
 
 /// Memory that is asked for little by little, ahead of its use: a burst of requests would keep nearer ones waiting.
