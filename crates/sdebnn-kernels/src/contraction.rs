@@ -30,18 +30,24 @@ pub(crate) enum Weights<'a, E> {
     Packed(&'a [E]),
 }
 
-/// Output channels whose sums are kept in registers together, from `first` of `outputs` on.
+/// Most (pixels, output channels) whose sums are kept in registers together.
 ///
-/// Two pixels and six channels are twelve sums: enough to hide the latency of the multiply-add, and with their operands few
-/// enough for sixteen registers. A rest of 1, 2 or 3 is shared with the last six.
+/// Twelve sums are enough to hide the latency of the multiply-add, and with their operands few enough for sixteen registers. Four pixels and three
+/// channels take seven loads for twelve multiply-adds, two pixels and six channels eight. But the pixels of a convolution are far apart.
+fn block(taps: usize, outputs: usize) -> (usize, usize) {
+    if taps == 1 || outputs <= 3 { (4, 3) } else { (2, 6) }
+}
+
+/// Of `rest` output channels that are left, those that are taken together: at most `most`, and the last ones in two halves rather than as a
+/// block and a small rest.
 #[inline(always)]
-fn block_of_channels(first: usize, outputs: usize) -> usize {
-    match outputs - first {
-        rest @ 1..=6 => rest,
-        7 => 3,
-        8 => 4,
-        9 => 5,
-        _ => 6,
+fn channels_of_block(rest: usize, most: usize) -> usize {
+    if rest <= most {
+        rest
+    } else if rest <= most + most / 2 {
+        rest / 2
+    } else {
+        most
     }
 }
 
@@ -56,9 +62,10 @@ pub(crate) fn pack<E: Element>(
 ) {
     packed.clear();
     packed.reserve(taps.len() * inputs * outputs);
+    let (_, most) = block(taps.len(), outputs);
     let mut first = 0;
     while first < outputs {
-        let block = block_of_channels(first, outputs);
+        let block = channels_of_block(outputs - first, most);
         for tap in taps.clone() {
             for input in 0..inputs {
                 let start = first * strides.output + tap * strides.tap + input * strides.input;
@@ -107,11 +114,9 @@ impl<E: Element, S: Simd> Contraction<'_, E, S> {
     /// Runs the kernel with the target features of `simd`.
     pub(crate) fn run(mut self, simd: S) {
         self.check();
-        // Pixels whose sums are kept in registers together; see `block_of_channels` for the channels.
-        match self.channels[1] {
-            1 | 2 => self.all_pixels::<4>(simd),
-            3 => self.all_pixels::<3>(simd),
-            _ => self.all_pixels::<2>(simd),
+        match block(self.geometry.taps, self.channels[1]) {
+            (4, _) => self.all_pixels::<4, 3>(simd),
+            _ => self.all_pixels::<2, 6>(simd),
         }
     }
 
@@ -131,7 +136,7 @@ impl<E: Element, S: Simd> Contraction<'_, E, S> {
         }
     }
 
-    fn all_pixels<const P: usize>(&mut self, simd: S) {
+    fn all_pixels<const P: usize, const MOST: usize>(&mut self, simd: S) {
         let (weights, strides) = match self.weights {
             Weights::Packed(weights) => (weights, None),
             Weights::InPlace(weights, strides) => (weights, Some(strides)),
@@ -142,7 +147,7 @@ impl<E: Element, S: Simd> Contraction<'_, E, S> {
             for pixels in class.pixels.chunks(FINISHED_TOGETHER) {
                 // Contraction and finish are separate functions: together, the constants of an activation take registers
                 // from the sums.
-                simd.vectorize(Sums::<E, S, P> {
+                simd.vectorize(Sums::<E, S, P, MOST> {
                     simd,
                     runs: &class.runs,
                     taps: self.geometry.taps,
@@ -161,8 +166,8 @@ impl<E: Element, S: Simd> Contraction<'_, E, S> {
     }
 }
 
-/// The contraction for pixels that see the same taps, `P` at a time.
-struct Sums<'a, E: Element, S: Simd, const P: usize> {
+/// The contraction for pixels that see the same taps, `P` at a time, with at most `MOST` output channels.
+struct Sums<'a, E: Element, S: Simd, const P: usize, const MOST: usize> {
     simd: S,
     runs: &'a [Run],
     taps: usize,
@@ -178,30 +183,29 @@ struct Sums<'a, E: Element, S: Simd, const P: usize> {
     output: &'a mut [E::Vector<S>],
 }
 
-impl<E: Element, S: Simd, const P: usize> WithSimd for Sums<'_, E, S, P> {
+impl<E: Element, S: Simd, const P: usize, const MOST: usize> WithSimd for Sums<'_, E, S, P, MOST> {
     type Output = ();
     #[inline(always)]
     fn with_simd<T: Simd>(mut self, _: T) {
         let outputs = self.channels[1];
         let mut first = 0;
         while first < outputs {
-            let block = block_of_channels(first, outputs);
+            let block = channels_of_block(outputs - first, MOST);
             match block {
                 1 => self.block::<1>(first),
                 2 => self.block::<2>(first),
                 3 => self.block::<3>(first),
-                // More pixels are taken together only if there are at most three channels.
-                4 if P <= 2 => self.block::<4>(first),
-                5 if P <= 2 => self.block::<5>(first),
-                _ if P <= 2 => self.block::<6>(first),
-                _ => unreachable!("a block of {block} channels for {P} pixels"),
+                4 if MOST > 3 => self.block::<4>(first),
+                5 if MOST > 3 => self.block::<5>(first),
+                6 if MOST > 3 => self.block::<6>(first),
+                _ => unreachable!("a block of {block} channels, at most {MOST}"),
             }
             first += block;
         }
     }
 }
 
-impl<E: Element, S: Simd, const P: usize> Sums<'_, E, S, P> {
+impl<E: Element, S: Simd, const P: usize, const MOST: usize> Sums<'_, E, S, P, MOST> {
     /// `Q` output channels from `first` on.
     #[inline(always)]
     fn block<const Q: usize>(&mut self, first: usize) {
@@ -215,8 +219,11 @@ impl<E: Element, S: Simd, const P: usize> Sums<'_, E, S, P> {
         for pixels in groups {
             self.group(first, bias, pixels);
         }
-        for pixel in rest.as_chunks::<1>().0 {
-            self.group(first, bias, pixel);
+        match *rest {
+            [a] => self.group(first, bias, &[a]),
+            [a, b] if P > 2 => self.group(first, bias, &[a, b]),
+            [a, b, c] if P > 2 => self.group(first, bias, &[a, b, c]),
+            _ => {}
         }
     }
 
@@ -267,18 +274,34 @@ impl<E: Element, S: Simd, const P: usize> Sums<'_, E, S, P> {
     ) {
         let simd = self.simd;
         for c in 0..length {
-            let mut x = [sums[0][0]; G];
-            for p in 0..G {
-                debug_assert!(from[p] + c < self.input.len());
-                // SAFETY: the geometry links only pixels of the input image, whose length `check` has compared.
-                x[p] = unsafe { *self.input.get_unchecked(from[p] + c) };
-            }
-            for q in 0..Q {
-                debug_assert!(weight + q * output < self.weights.len());
-                // SAFETY: the indices are below the extents for which `check` has compared the number of weights.
-                let w = E::splat(simd, unsafe { *self.weights.get_unchecked(weight + q * output) });
+            // SAFETY: the geometry links only pixels of the input image, whose length `check` has compared.
+            let x = |p: usize| unsafe { *self.input.get_unchecked(from[p] + c) };
+            // SAFETY: the indices are below the extents for which `check` has compared the number of weights.
+            let w = |q: usize| E::splat(simd, unsafe { *self.weights.get_unchecked(weight + q * output) });
+            debug_assert!(from.iter().all(|from| from + c < self.input.len()));
+            debug_assert!(weight + (Q - 1) * output < self.weights.len());
+            // Sixteen registers hold the sums, the fewer operands, and one of the others.
+            if Q < G {
+                let mut weights = [sums[0][0]; Q];
+                for q in 0..Q {
+                    weights[q] = w(q);
+                }
                 for p in 0..G {
-                    sums[p][q] = E::fma(simd, x[p], w, sums[p][q]);
+                    let x = x(p);
+                    for q in 0..Q {
+                        sums[p][q] = E::fma(simd, x, weights[q], sums[p][q]);
+                    }
+                }
+            } else {
+                let mut inputs = [sums[0][0]; G];
+                for p in 0..G {
+                    inputs[p] = x(p);
+                }
+                for q in 0..Q {
+                    let w = w(q);
+                    for p in 0..G {
+                        sums[p][q] = E::fma(simd, inputs[p], w, sums[p][q]);
+                    }
                 }
             }
             weight += input;

@@ -6,17 +6,25 @@ use crate::element::Element;
 #[cfg(target_arch = "x86_64")]
 use crate::{buffer::CACHE_LINE, instructions::same};
 
-/// `to = value`. If `far` and with AVX-512, where a vector is a cache line, memory is written without being read first, and the caches keep
-/// what they have: for what nobody reads soon. See [`settle`].
+/// `to = value`. If `far` and with AVX-512 or AVX2, memory is written without being read first, and the caches keep what they have: for what
+/// nobody reads soon. See [`settle`].
 #[inline(always)]
 pub(crate) fn stream<E: Element, S: Simd>(simd: S, far: bool, to: &mut E::Vector<S>, value: E::Vector<S>) {
     #[cfg(target_arch = "x86_64")]
-    if far && same::<S, pulp::x86::V4>(simd).is_some() {
-        use std::arch::x86_64::{__m512, _mm512_stream_ps};
+    if far {
+        use pulp::x86::{V3, V4};
+        use std::arch::x86_64::{__m256, __m512, _mm256_stream_ps, _mm512_stream_ps};
         let to = std::ptr::from_mut(to).cast::<f32>();
-        assert!(to.cast::<__m512>().is_aligned(), "vectors are cache lines");
-        // SAFETY: the token proves the instruction set, with which vectors of all types have 64 bytes; `to` is aligned.
-        return unsafe { _mm512_stream_ps(to, std::mem::transmute_copy(&value)) };
+        if same::<S, V4>(simd).is_some() {
+            assert!(to.cast::<__m512>().is_aligned(), "vectors are cache lines");
+            // SAFETY: the token proves the instruction set, with which vectors of all types have 64 bytes; `to` is aligned.
+            return unsafe { _mm512_stream_ps(to, std::mem::transmute_copy(&value)) };
+        }
+        if same::<S, V3>(simd).is_some() {
+            assert!(to.cast::<__m256>().is_aligned(), "vectors are halves of cache lines");
+            // SAFETY: the token proves the instruction set, with which vectors of all types have 32 bytes; `to` is aligned.
+            return unsafe { _mm256_stream_ps(to, std::mem::transmute_copy(&value)) };
+        }
     }
     let _ = (simd, far);
     *to = value;
