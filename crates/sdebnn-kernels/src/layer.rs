@@ -5,10 +5,11 @@ use pulp::Simd;
 use crate::{
     activation::Activation,
     class_sums::ClassSums,
-    contraction::{Contraction, Finish, WeightStrides, Weights, pack},
+    contraction::{Contraction, WeightStrides, Weights, pack},
     element::Element,
     far_memory::Foreseen,
     filter::{Filter, Filtering},
+    finish::Finish,
     geometry::{Geometry, MOST_TAPS},
     instructions::InstructionSet,
     pairing::Pairing,

@@ -63,6 +63,7 @@ mod error;
 mod exp2_table;
 mod far_memory;
 mod filter;
+mod finish;
 mod geometry;
 mod instructions;
 mod lane_sums;

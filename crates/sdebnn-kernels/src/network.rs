@@ -5,10 +5,10 @@ use pulp::Simd;
 use crate::{
     activation::Activation,
     buffer::Buffer,
-    contraction::Finish,
     element::Element,
     elementwise::restore,
     far_memory::Foreseen,
+    finish::Finish,
     layer::{Folded, Layer},
     problem::Drift,
     tape::Slots,

@@ -5,9 +5,9 @@ use pulp::{Simd, WithSimd};
 use crate::{
     activation::Activation,
     buffer::Buffer,
-    contraction::Finish,
     element::Element,
     far_memory::Foreseen,
+    finish::Finish,
     instructions::InstructionSet,
     layer::{Folded, Layer, TimeInput},
     tiling::Tiling,

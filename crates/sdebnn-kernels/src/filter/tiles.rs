@@ -5,8 +5,9 @@ use pulp::{Simd, WithSimd};
 
 use super::{Filter, Kind, Part, TAPS, Tile, blocks};
 use crate::{
-    contraction::{Contraction, Finish, Weights, finish_pixels, store},
+    contraction::{Contraction, Weights, store},
     element::Element,
+    finish::{Finish, finish_pixels},
 };
 
 /// A layer or an input gradient, as a [`Filter`] computes it, then [`Finish`].
