@@ -27,6 +27,9 @@ use crate::{element::Element, geometry::Geometry};
 /// Taps of a row of the kernel.
 const TAPS: usize = 3;
 
+/// What a row of the kernel becomes.
+const WEIGHTS: usize = 4;
+
 /// Pixels that are finished together, about: few enough to be in the nearest cache still.
 const FINISHED_TOGETHER: usize = 12;
 
@@ -49,14 +52,6 @@ enum Kind {
 }
 
 impl Kind {
-    /// Products of a tile.
-    fn products(self) -> usize {
-        match self {
-            Self::Same | Self::Reversed => 4,
-            Self::Down | Self::Up | Self::UpBefore => 5,
-        }
-    }
-
     /// Most output channels whose sums are kept in registers together.
     fn channels(self) -> usize {
         match self {
@@ -66,15 +61,14 @@ impl Kind {
         }
     }
 
-    /// The weights of the products.
-    fn weights<E: Element>(self, [w0, w1, w2]: [f64; TAPS]) -> impl Iterator<Item = E> {
-        let weights = match self {
-            Self::Same => [w0, 0.5 * (w0 + w1 + w2), 0.5 * (w0 - w1 + w2), w2, 0.0],
-            Self::Reversed => [w2, 0.5 * (w0 + w1 + w2), 0.5 * (w0 - w1 + w2), w0, 0.0],
-            Self::Down => [w0, w1, w0 + w2, w1, w2],
-            Self::Up | Self::UpBefore => [w2, w0 + w2, w0, w1, w1],
-        };
-        weights.into_iter().take(self.products()).map(E::from_f64)
+    /// What inputs are multiplied with.
+    fn weights(self, [w0, w1, w2]: [f64; TAPS]) -> [f64; WEIGHTS] {
+        match self {
+            Self::Same => [w0, 0.5 * (w0 + w1 + w2), 0.5 * (w0 - w1 + w2), w2],
+            Self::Reversed => [w2, 0.5 * (w0 + w1 + w2), 0.5 * (w0 - w1 + w2), w0],
+            Self::Down => [w0, w1, w0 + w2, w2],
+            Self::Up | Self::UpBefore => [w2, w0 + w2, w0, w1],
+        }
     }
 }
 
@@ -231,7 +225,7 @@ impl Filter {
         self.rest.classes.iter().any(|class| !class.pixels.is_empty())
     }
 
-    /// The weights of all products in the order of use, `[block of output channels][ky][input][product][output within the block]`, from
+    /// The weights in the order of use, `[block of output channels][ky][input][weight][output within the block]`, from
     /// `weight(output, input, tap)`.
     pub(crate) fn pack<E: Element>(
         &self,
@@ -239,18 +233,17 @@ impl Filter {
         weight: impl Fn(usize, usize, usize) -> E,
         packed: &mut Vec<E>,
     ) {
-        let products = self.kind.products();
         packed.clear();
-        packed.resize(outputs * inputs * TAPS * products, E::ZERO);
+        packed.resize(outputs * inputs * TAPS * WEIGHTS, E::ZERO);
         let mut rest = &mut packed[..];
         for block in blocks(outputs, self.kind.channels()) {
             for ky in 0..TAPS {
                 for input in 0..inputs {
-                    let to = rest.split_off_mut(..products * block.len()).expect("as many as there are");
+                    let to = rest.split_off_mut(..WEIGHTS * block.len()).expect("as many as there are");
                     for (q, output) in block.clone().enumerate() {
                         let row = [0, 1, 2].map(|kx| weight(output, input, ky * TAPS + kx).to_f64());
                         let to = to[q..].iter_mut().step_by(block.len());
-                        to.zip(self.kind.weights::<E>(row)).for_each(|(to, weight)| *to = weight);
+                        to.zip(self.kind.weights(row)).for_each(|(to, weight)| *to = E::from_f64(weight));
                     }
                 }
             }

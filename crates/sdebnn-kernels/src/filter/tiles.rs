@@ -3,7 +3,7 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::{Filter, Kind, Part, TAPS, Tile, blocks};
+use super::{Filter, Kind, Part, TAPS, Tile, WEIGHTS, blocks};
 use crate::{
     contraction::{Contraction, Weights, store},
     element::Element,
@@ -33,7 +33,7 @@ impl<E: Element, S: Simd> Filtering<'_, E, S> {
         let (filter, [inputs, outputs]) = (self.filter, self.channels);
         assert_eq!(self.input.len(), filter.rest.inputs * inputs, "input image");
         assert_eq!(self.output.len(), filter.rest.outputs * outputs, "output image");
-        assert_eq!(self.weights.len(), outputs * inputs * TAPS * filter.kind.products(), "weights");
+        assert_eq!(self.weights.len(), outputs * inputs * TAPS * WEIGHTS, "weights");
         assert!(self.bias.is_empty() || self.bias.len() == filter.rest.classes.len() * outputs, "bias");
         assert!(self.outside.len() >= inputs, "a pixel outside");
         for part in &filter.parts {
@@ -143,7 +143,7 @@ impl<E: Element, S: Simd> Tiles<'_, E, S> {
         F: Form<I, M, A, O>,
     {
         let (filter, [inputs, outputs]) = (self.filter, self.channels);
-        let weights = &self.weights[first * TAPS * inputs * M..(first + Q) * TAPS * inputs * M];
+        let weights = &self.weights[first * TAPS * inputs * WEIGHTS..][..Q * TAPS * inputs * WEIGHTS];
         let sums = self.sums::<F, I, M, A, O, Q>(weights, seen);
         let mut ends = [[sums[0][0]; Q]; O];
         for q in 0..Q {
@@ -184,7 +184,7 @@ impl<E: Element, S: Simd> Tiles<'_, E, S> {
         let (simd, inputs) = (self.simd, self.channels[0]);
         let mut sums = [[E::splat(simd, E::ZERO); Q]; A];
         for &(ky, pixels) in seen {
-            let weights = &weights[ky * inputs * M * Q..][..inputs * M * Q];
+            let weights = &weights[ky * inputs * WEIGHTS * Q..][..inputs * WEIGHTS * Q];
             for c in 0..inputs {
                 let mut x = [sums[0][0]; I];
                 for i in 0..I {
@@ -192,12 +192,16 @@ impl<E: Element, S: Simd> Tiles<'_, E, S> {
                     x[i] = unsafe { *pixels[i].get_unchecked(c) };
                 }
                 let factors = F::factors::<E, S>(simd, x);
-                for m in 0..M {
+                for w in 0..WEIGHTS {
                     for q in 0..Q {
-                        // SAFETY: each channel has `M` times `Q` weights.
-                        let weight = unsafe { *weights.get_unchecked((c * M + m) * Q + q) };
-                        let sum = &mut sums[F::SUMS[m]][q];
-                        *sum = E::fma(simd, factors[m], E::splat(simd, weight), *sum);
+                        // SAFETY: each channel has `WEIGHTS` times `Q` weights.
+                        let weight = E::splat(simd, unsafe { *weights.get_unchecked((c * WEIGHTS + w) * Q + q) });
+                        for m in 0..M {
+                            if F::WEIGHTS[m] == w {
+                                let sum = &mut sums[F::SUMS[m]][q];
+                                *sum = E::fma(simd, factors[m], weight, *sum);
+                            }
+                        }
                     }
                 }
             }
@@ -208,6 +212,8 @@ impl<E: Element, S: Simd> Tiles<'_, E, S> {
 
 /// A tile of `I` inputs and `O` outputs with `M` products that are added up to `A` sums.
 trait Form<const I: usize, const M: usize, const A: usize, const O: usize> {
+    /// The weight of each product.
+    const WEIGHTS: [usize; M];
     /// The sum that each product is part of.
     const SUMS: [usize; M];
     /// What is multiplied with the weights.
@@ -219,6 +225,7 @@ trait Form<const I: usize, const M: usize, const A: usize, const O: usize> {
 struct Same;
 
 impl Form<4, 4, 4, 2> for Same {
+    const WEIGHTS: [usize; 4] = [0, 1, 2, 3];
     const SUMS: [usize; 4] = [0, 1, 2, 3];
     #[inline(always)]
     fn factors<E: Element, S: Simd>(simd: S, [a, b, c, d]: [E::Vector<S>; 4]) -> [E::Vector<S>; 4] {
@@ -233,6 +240,7 @@ impl Form<4, 4, 4, 2> for Same {
 struct Down;
 
 impl Form<5, 5, 3, 2> for Down {
+    const WEIGHTS: [usize; 5] = [0, 1, 2, 1, 3];
     const SUMS: [usize; 5] = [0, 0, 1, 2, 2];
     #[inline(always)]
     fn factors<E: Element, S: Simd>(simd: S, [a, b, c, d, e]: [E::Vector<S>; 5]) -> [E::Vector<S>; 5] {
@@ -248,6 +256,7 @@ impl Form<5, 5, 3, 2> for Down {
 struct Up<const OTHER: usize>;
 
 impl<const OTHER: usize> Form<3, 5, 5, 4> for Up<OTHER> {
+    const WEIGHTS: [usize; 5] = [0, 1, 2, 3, 3];
     const SUMS: [usize; 5] = [0, 1, 2, 3, 4];
     #[inline(always)]
     fn factors<E: Element, S: Simd>(simd: S, x: [E::Vector<S>; 3]) -> [E::Vector<S>; 5] {
