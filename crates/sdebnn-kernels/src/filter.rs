@@ -55,7 +55,7 @@ impl Kind {
     /// Most output channels whose sums are kept in registers together.
     fn channels(self) -> usize {
         match self {
-            Self::Same | Self::Reversed => 6,
+            Self::Same | Self::Reversed => 3,
             Self::Down => 8,
             Self::Up | Self::UpBefore => 4,
         }

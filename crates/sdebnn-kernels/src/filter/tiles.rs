@@ -86,120 +86,151 @@ impl<E: Element, S: Simd> WithSimd for Tiles<'_, E, S> {
     #[inline(always)]
     fn with_simd<T: Simd>(mut self, _: T) {
         match self.filter.kind {
-            Kind::Same | Kind::Reversed => self.tiles::<Same, 4, 4, 4, 2>(),
-            Kind::Down => self.tiles::<Down, 5, 5, 3, 2>(),
-            Kind::Up => self.tiles::<Up<2>, 3, 5, 5, 4>(),
-            Kind::UpBefore => self.tiles::<Up<0>, 3, 5, 5, 4>(),
+            Kind::Same | Kind::Reversed => self.tiles::<Same, 4, 4, 4, 2, 2>(),
+            Kind::Down => self.tiles::<Down, 5, 5, 3, 2, 1>(),
+            Kind::Up => self.tiles::<Up<2>, 3, 5, 5, 4, 1>(),
+            Kind::UpBefore => self.tiles::<Up<0>, 3, 5, 5, 4, 1>(),
         }
     }
 }
 
-/// What a tile sees under one row of the kernel: that row's index, and the channels of each pixel.
-type Seen<'a, V, const I: usize> = (usize, [&'a [V]; I]);
+/// What some tiles see under one row of the kernel: that row's index, and the channels of each pixel.
+type Seen<'a, V, const I: usize, const G: usize> = (usize, [[&'a [V]; I]; G]);
+
+/// Where the outputs of some tiles and their biases begin, if they are in the image.
+type Places<const O: usize, const G: usize> = [[Option<(usize, usize)>; O]; G];
 
 impl<E: Element, S: Simd> Tiles<'_, E, S> {
+    /// `G` tiles at a time.
     #[inline(always)]
-    fn tiles<F, const I: usize, const M: usize, const A: usize, const O: usize>(&mut self)
+    fn tiles<F, const I: usize, const M: usize, const A: usize, const O: usize, const G: usize>(&mut self)
     where
         F: Form<I, M, A, O>,
     {
-        let (filter, part, inputs) = (self.filter, self.part, self.channels[0]);
-        let rows = &filter.rows[part.row];
-        for tile in &filter.tiles[part.tiles.clone()] {
-            let mut seen = [(0, [&self.outside[..inputs]; I]); TAPS];
-            for ((to, pixels), &(ky, row)) in seen.iter_mut().zip(rows) {
-                *to = ky;
+        let (groups, rest) = self.filter.tiles[self.part.tiles.clone()].as_chunks::<G>();
+        for tiles in groups {
+            self.group::<F, I, M, A, O, G>(tiles);
+        }
+        for tile in rest {
+            self.group::<F, I, M, A, O, 1>(std::array::from_ref(tile));
+        }
+    }
+
+    #[inline(always)]
+    fn group<F, const I: usize, const M: usize, const A: usize, const O: usize, const G: usize>(
+        &mut self,
+        tiles: &[Tile; G],
+    ) where
+        F: Form<I, M, A, O>,
+    {
+        let (filter, [inputs, outputs], row) = (self.filter, self.channels, self.part.row);
+        let rows = &filter.rows[row];
+        let mut seen = [(0, [[&self.outside[..inputs]; I]; G]); TAPS];
+        for ((to, pixels), &(ky, row)) in seen.iter_mut().zip(rows) {
+            *to = ky;
+            for (pixels, tile) in pixels.iter_mut().zip(tiles) {
                 for (pixel, column) in pixels.iter_mut().zip(&tile.inputs) {
                     if let Some(column) = column {
                         *pixel = &self.input[(row * filter.widths[0] + column) * inputs..][..inputs];
                     }
                 }
             }
-            let seen = &seen[..rows.len()];
-            for block in blocks(self.channels[1], filter.kind.channels()) {
-                match block.len() {
-                    1 => self.block::<F, I, M, A, O, 1>(block.start, tile, seen),
-                    2 => self.block::<F, I, M, A, O, 2>(block.start, tile, seen),
-                    3 => self.block::<F, I, M, A, O, 3>(block.start, tile, seen),
-                    4 => self.block::<F, I, M, A, O, 4>(block.start, tile, seen),
-                    5 if A < 5 => self.block::<F, I, M, A, O, 5>(block.start, tile, seen),
-                    6 if A < 5 => self.block::<F, I, M, A, O, 6>(block.start, tile, seen),
-                    7 if A < 4 => self.block::<F, I, M, A, O, 7>(block.start, tile, seen),
-                    8 if A < 4 => self.block::<F, I, M, A, O, 8>(block.start, tile, seen),
-                    other => unreachable!("a block of {other} channels with {A} sums each"),
-                }
+        }
+        let seen = &seen[..rows.len()];
+        let place = |column| {
+            let pixel = row * filter.widths[1] + column;
+            (pixel * outputs, filter.classes[pixel] * outputs)
+        };
+        let places = tiles.each_ref().map(|tile| std::array::from_fn(|output| tile.outputs[output].map(place)));
+        for block in blocks(outputs, filter.kind.channels()) {
+            match block.len() {
+                1 => self.block::<F, I, M, A, O, G, 1>(block.start, places, seen),
+                2 => self.block::<F, I, M, A, O, G, 2>(block.start, places, seen),
+                3 => self.block::<F, I, M, A, O, G, 3>(block.start, places, seen),
+                4 if A != 4 => self.block::<F, I, M, A, O, G, 4>(block.start, places, seen),
+                5 if A < 4 => self.block::<F, I, M, A, O, G, 5>(block.start, places, seen),
+                6 if A < 4 => self.block::<F, I, M, A, O, G, 6>(block.start, places, seen),
+                7 if A < 4 => self.block::<F, I, M, A, O, G, 7>(block.start, places, seen),
+                8 if A < 4 => self.block::<F, I, M, A, O, G, 8>(block.start, places, seen),
+                other => unreachable!("a block of {other} channels with {A} sums each"),
             }
         }
     }
 
-    /// `Q` output channels of a tile from `first` on.
+    /// `Q` output channels of `G` tiles from `first` on.
     #[inline(always)]
-    fn block<F, const I: usize, const M: usize, const A: usize, const O: usize, const Q: usize>(
+    fn block<F, const I: usize, const M: usize, const A: usize, const O: usize, const G: usize, const Q: usize>(
         &mut self,
         first: usize,
-        tile: &Tile,
-        seen: &[Seen<'_, E::Vector<S>, I>],
+        places: Places<O, G>,
+        seen: &[Seen<'_, E::Vector<S>, I, G>],
     ) where
         F: Form<I, M, A, O>,
     {
-        let (filter, [inputs, outputs]) = (self.filter, self.channels);
+        let (simd, inputs) = (self.simd, self.channels[0]);
         let weights = &self.weights[first * TAPS * inputs * WEIGHTS..][..Q * TAPS * inputs * WEIGHTS];
-        let sums = self.sums::<F, I, M, A, O, Q>(weights, seen);
-        let mut ends = [[sums[0][0]; Q]; O];
-        for q in 0..Q {
-            let mut of_channel = [sums[0][q]; A];
-            for a in 0..A {
-                of_channel[a] = sums[a][q];
+        let sums = self.sums::<F, I, M, A, O, G, Q>(weights, seen);
+        for g in 0..G {
+            let mut ends = [[sums[g][0][0]; Q]; O];
+            for q in 0..Q {
+                let mut of_channel = [sums[g][0][q]; A];
+                for a in 0..A {
+                    of_channel[a] = sums[g][a][q];
+                }
+                let outputs = F::outputs::<E, S>(simd, of_channel);
+                for o in 0..O {
+                    ends[o][q] = outputs[o];
+                }
             }
-            let outputs = F::outputs::<E, S>(self.simd, of_channel);
             for o in 0..O {
-                ends[o][q] = outputs[o];
-            }
-        }
-        for (end, column) in ends.iter().zip(&tile.outputs) {
-            let Some(column) = column else { continue };
-            let pixel = self.part.row * filter.widths[1] + column;
-            let to = &mut self.output[pixel * outputs + first..][..Q];
-            if self.bias.is_empty() {
-                store::<E, S, Q>(self.simd, self.scales, to, end);
-            } else {
-                let bias = &self.bias[filter.classes[pixel] * outputs + first..][..Q];
-                for q in 0..Q {
-                    to[q] = E::add(self.simd, end[q], E::splat(self.simd, bias[q]));
+                let Some((pixel, class)) = places[g][o] else { continue };
+                let to = &mut self.output[pixel + first..][..Q];
+                if self.bias.is_empty() {
+                    store::<E, S, Q>(simd, self.scales, to, &ends[o]);
+                } else {
+                    let bias = &self.bias[class + first..][..Q];
+                    for q in 0..Q {
+                        to[q] = E::add(simd, ends[o][q], E::splat(simd, bias[q]));
+                    }
                 }
             }
         }
     }
 
-    /// The sums of products of a tile over all rows of the kernel and input channels.
+    /// The sums of products of `G` tiles over all rows of the kernel and input channels.
     #[inline(always)]
-    fn sums<F, const I: usize, const M: usize, const A: usize, const O: usize, const Q: usize>(
+    fn sums<F, const I: usize, const M: usize, const A: usize, const O: usize, const G: usize, const Q: usize>(
         &self,
         weights: &[E],
-        seen: &[Seen<'_, E::Vector<S>, I>],
-    ) -> [[E::Vector<S>; Q]; A]
+        seen: &[Seen<'_, E::Vector<S>, I, G>],
+    ) -> [[[E::Vector<S>; Q]; A]; G]
     where
         F: Form<I, M, A, O>,
     {
         let (simd, inputs) = (self.simd, self.channels[0]);
-        let mut sums = [[E::splat(simd, E::ZERO); Q]; A];
-        for &(ky, pixels) in seen {
+        let mut sums = [[[E::splat(simd, E::ZERO); Q]; A]; G];
+        for &(ky, tiles) in seen {
             let weights = &weights[ky * inputs * WEIGHTS * Q..][..inputs * WEIGHTS * Q];
             for c in 0..inputs {
-                let mut x = [sums[0][0]; I];
-                for i in 0..I {
-                    // SAFETY: each pixel has `inputs` channels.
-                    x[i] = unsafe { *pixels[i].get_unchecked(c) };
+                let mut factors = [[sums[0][0][0]; M]; G];
+                for g in 0..G {
+                    let mut x = [sums[0][0][0]; I];
+                    for i in 0..I {
+                        // SAFETY: each pixel has `inputs` channels.
+                        x[i] = unsafe { *tiles[g][i].get_unchecked(c) };
+                    }
+                    factors[g] = F::factors::<E, S>(simd, x);
                 }
-                let factors = F::factors::<E, S>(simd, x);
                 for w in 0..WEIGHTS {
                     for q in 0..Q {
                         // SAFETY: each channel has `WEIGHTS` times `Q` weights.
                         let weight = E::splat(simd, unsafe { *weights.get_unchecked((c * WEIGHTS + w) * Q + q) });
-                        for m in 0..M {
-                            if F::WEIGHTS[m] == w {
-                                let sum = &mut sums[F::SUMS[m]][q];
-                                *sum = E::fma(simd, factors[m], weight, *sum);
+                        for g in 0..G {
+                            for m in 0..M {
+                                if F::WEIGHTS[m] == w {
+                                    let sum = &mut sums[g][F::SUMS[m]][q];
+                                    *sum = E::fma(simd, factors[g][m], weight, *sum);
+                                }
                             }
                         }
                     }
