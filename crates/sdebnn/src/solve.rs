@@ -228,8 +228,7 @@ impl Problem<'_> {
             return None;
         }
         let (drift, (dynamics, xi)) = (self.drift.kernel()?, self.dynamics.kernel()?);
-        let problem = sdebnn_kernels::Problem::new(drift, dynamics, solver.method.kernel(), grid)
-            .expect("a network and a grid that were checked when they were made");
+        let problem = fused::problem(drift, dynamics, solver.method.kernel(), grid);
         let settings = sdebnn_kernels::Settings { tape_budget: solver.tape_mib << 20, ..Default::default() };
         Some((problem, settings, xi.unwrap_or_else(|| Tensor::zeros([1], (&device, dtype)))))
     }

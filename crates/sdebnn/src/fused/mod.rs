@@ -16,6 +16,7 @@ use burn::backend::TensorMetadata;
 use burn::backend::flex::FlexTensor;
 use burn::tensor::{Element, Shape, TensorData};
 use bytemuck::Pod;
+use sdebnn_kernels::{Drift, Dynamics, Method, Problem};
 
 /// What the kernels refuse was checked when the tensors were made.
 const FITS: &str = "tensors of the problem's shape";
@@ -55,6 +56,15 @@ impl<S> Remembered<S> {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // What a panic elsewhere leaves behind is whole.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The problem of these parts. Its making goes over every pixel of an image, so the last ones are remembered.
+pub(crate) fn problem(drift: Drift, dynamics: Dynamics, method: Method, grid: Vec<f64>) -> Problem {
+    static PROBLEMS: Remembered<Problem> = Remembered::new();
+    let fits = |p: &Problem| (p.drift(), p.dynamics(), p.method(), p.grid()) == (&drift, dynamics, method, &grid[..]);
+    let new = || Problem::new(drift.clone(), dynamics, method, grid.clone());
+    let problem = PROBLEMS.get(fits, || new().expect("a network and a grid that were checked when they were made"));
+    Problem::clone(&problem)
 }
 
 /// The last large tensors of solves. What nobody holds any more is written again: fresh memory has to be filled with zeros, by
