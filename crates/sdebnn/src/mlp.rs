@@ -76,7 +76,8 @@ impl Mlp {
                 y = activation.apply(y);
             }
             let bias = parameter(layer.bias.val().unsqueeze());
-            y = y.matmul(parameter(layer.weight.val()).transpose()) + bias;
+            // `(W yᵀ)ᵀ`: the gradient of `W` comes in its own order then.
+            y = parameter(layer.weight.val()).matmul(y.transpose()).transpose() + bias;
         }
         y
     }
