@@ -104,16 +104,13 @@ pub(crate) struct Filter {
     rest: Geometry,
 }
 
-/// Blocks of about equally many of `outputs` channels, at most `most`.
+/// Blocks of about equally many of `outputs` channels, at most `most`, larger ones first.
 fn blocks(outputs: usize, most: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
-    let mut first = 0;
-    std::iter::from_fn(move || {
-        let rest = outputs - first;
-        (rest > 0).then(|| {
-            let start = first;
-            first += rest.div_ceil(rest.div_ceil(most));
-            start..first
-        })
+    let count = outputs.div_ceil(most);
+    let (size, larger) = (outputs / count, outputs % count);
+    (0..count).map(move |block| {
+        let start = block * size + block.min(larger);
+        start..start + size + usize::from(block < larger)
     })
 }
 
