@@ -135,13 +135,18 @@ impl ModuleVisitor for Collector<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         let place = self.places.next().expect(SAME_MODEL);
         if let Some(gradient) = param.val().grad_remove(&mut self.gradients) {
-            for (sum, gradient) in self.sums[place.range.clone()].iter_mut().zip(numbers(gradient)) {
+            let gradient = gradient.into_data();
+            let gradient = gradient.as_slice::<f32>().expect(SINGLE);
+            for (sum, gradient) in self.sums[place.range.clone()].iter_mut().zip(gradient) {
                 *sum += self.factor * gradient;
             }
         }
     }
 }
 
+/// Models are trained in single precision.
+const SINGLE: &str = "32-bit floating-point numbers";
+
 fn numbers<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
-    tensor.into_data().try_into_vec().expect("32-bit floating-point numbers")
+    tensor.into_data().try_into_vec().expect(SINGLE)
 }
