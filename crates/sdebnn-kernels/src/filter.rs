@@ -52,7 +52,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// Most output channels whose sums are kept in registers together.
+    /// Most output channels whose sums are kept in registers together: with stride 1, those of two tiles.
     fn channels(self) -> usize {
         match self {
             Self::Same | Self::Reversed => 3,

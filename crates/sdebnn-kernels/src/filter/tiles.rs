@@ -85,6 +85,8 @@ impl<E: Element, S: Simd> WithSimd for Tiles<'_, E, S> {
     type Output = ();
     #[inline(always)]
     fn with_simd<T: Simd>(mut self, _: T) {
+        // Two numbers come from the caches for every two multiply-adds. With stride 2, products of a tile have weights in common; with stride 1,
+        // two tiles share each weight, or the multiply-adds would wait.
         match self.filter.kind {
             Kind::Same | Kind::Reversed => self.tiles::<Same, 4, 4, 4, 2, 2>(),
             Kind::Down => self.tiles::<Down, 5, 5, 3, 2, 1>(),
