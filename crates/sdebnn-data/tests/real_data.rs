@@ -7,7 +7,7 @@ use sdebnn_data::fetch::{list, verify};
 use sdebnn_data::{cifar, idx, walker};
 
 fn data() -> Option<PathBuf> {
-    let dir = std::env::var_os("SDEBNN_DATA").map(PathBuf::from);
+    let dir = std::env::var_os("SDEBNN_DATA").filter(|dir| !dir.is_empty()).map(PathBuf::from);
     if dir.is_none() {
         eprintln!("skipped: SDEBNN_DATA is not set");
     }
