@@ -21,7 +21,7 @@ use sdebnn_kernels::{Drift, Dynamics, Method, Problem};
 /// What the kernels refuse was checked when the tensors were made.
 const FITS: &str = "tensors of the problem's shape";
 
-/// How many solvers of a kind are remembered.
+/// How much of a kind is remembered.
 const REMEMBERED: usize = 4;
 
 /// A number that both Burn and the kernels compute with.
@@ -29,7 +29,7 @@ pub(crate) trait Real: Element + Pod + sdebnn_kernels::Element {}
 impl Real for f32 {}
 impl Real for f64 {}
 
-/// The last solvers of a kind. They hold memory that is expensive to ask the system for anew, and nothing that could be seen in a result.
+/// The last solvers or problems of a kind: what is expensive to make anew, and holds nothing that could be seen in a result.
 struct Remembered<S>(Mutex<Vec<Arc<S>>>);
 
 /// A number with solvers of the kind `S`.
@@ -42,14 +42,14 @@ impl<S> Remembered<S> {
         Self(Mutex::new(Vec::new()))
     }
 
-    /// The remembered solver that fits, or a new one.
+    /// The remembered one that fits, or a new one.
     fn get(&self, fits: impl Fn(&S) -> bool, new: impl FnOnce() -> S) -> Arc<S> {
-        let mut solvers = lock(&self.0);
-        let found = solvers.iter().position(|solver| fits(solver));
-        let solver = found.map_or_else(|| Arc::new(new()), |place| solvers.remove(place));
-        solvers.insert(0, solver.clone());
-        solvers.truncate(REMEMBERED);
-        solver
+        let mut kept = lock(&self.0);
+        let found = kept.iter().position(|one| fits(one));
+        let one = found.map_or_else(|| Arc::new(new()), |place| kept.remove(place));
+        kept.insert(0, one.clone());
+        kept.truncate(REMEMBERED);
+        one
     }
 }
 
